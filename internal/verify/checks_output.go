@@ -90,7 +90,7 @@ func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
 
 // listOf reports a foreach over something that is not a list.
 func (v *verification) listOf(e *expr, node *workflow.Node) {
-	root, _, _ := path(e.tree)
+	root, _ := e.reference()
 	if e.use != useForeach || root != "steps" || !e.whole || e.path != v.paths[e.node]+".foreach" {
 		return
 	}
@@ -118,7 +118,7 @@ func (v *verification) child(n int) {
 		return
 	}
 	v.calledAgain(n, node.Child.Definition.Name, node.Child.Definition.Concurrency)
-	for _, e := range v.byUse[site{useWait, n}] {
+	for _, e := range v.at(useWait, n) {
 		v.childInput(n, e)
 	}
 }
@@ -172,7 +172,7 @@ func (v *verification) childInput(n int, e *expr) {
 
 // typeOf returns the type of an expression that is only a path, or "".
 func (v *verification) typeOf(e *expr) workflow.InputType {
-	root, fields, _ := path(e.tree)
+	root, fields := e.reference()
 	switch {
 	case root == "inputs" && len(fields) == 1:
 		for _, in := range v.def.Inputs {

@@ -3,6 +3,7 @@ package verify
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -18,7 +19,6 @@ const (
 	maxWork    = 1_000_000 // steps that are visited
 	randomRuns = 300
 	randomWork = 500_000
-	inputSets  = 16 // of inputs that are tried
 )
 
 // An explorer goes through everything that can happen to a job. From each state it lets
@@ -63,18 +63,6 @@ func newExplorer(r *reading) *explorer {
 		}
 	}
 	return x
-}
-
-// nodes returns the steps that an expression names.
-func (e *expr) nodes() []int {
-	var nodes []int
-	for _, ref := range e.outs {
-		nodes = append(nodes, ref.node)
-	}
-	for _, ref := range e.stats {
-		nodes = append(nodes, ref.node)
-	}
-	return nodes
 }
 
 // run explores everything, or as much as the limits allow and then some paths at
@@ -125,7 +113,7 @@ func (x *explorer) follow(origin *world, do func(*world) error) []*world {
 		}
 		w := origin.clone()
 		x.outcomes++
-		x.work += len(w.steps) + 1
+		x.work += len(w.all()) + 1
 		err := do(w)
 		if x.arrived(w, err) {
 			w.compact(origin)
@@ -153,7 +141,7 @@ func (x *explorer) arrived(w *world, err error) bool {
 		return false
 	}
 	if w.ended() {
-		x.endings[w.job.State]++
+		x.endings[w.Job().State]++
 		return false
 	}
 	key := x.key(w)
@@ -181,7 +169,7 @@ func (x *explorer) random(sets []json.RawMessage) {
 		x.arrived(w, err)
 		for err == nil && !w.ended() && !x.over() {
 			x.outcomes++
-			x.work += len(w.steps) + 1
+			x.work += len(w.all()) + 1
 			err = x.advance(w)
 			x.arrived(w, err)
 		}
@@ -201,9 +189,9 @@ func (x *explorer) key(w *world) [16]byte {
 			b = append(strconv.AppendInt(b, int64(n), 10), ' ')
 		}
 	}
-	text(string(w.job.State), string(w.job.Ending), string(w.inputs))
-	number(int(w.job.Hooks))
-	for _, s := range w.steps {
+	text(string(w.Job().State), string(w.Job().Ending), string(w.inputs))
+	number(int(w.Job().Hooks))
+	for _, s := range w.all() {
 		n, over := s.Ord.Node(), lifecycle.Step.Ended(s.State)
 		if over && s.Ord.Instance() != 0 && lifecycle.Step.Ended(w.step(s.Ord.Parent()).State) {
 			continue
@@ -223,7 +211,7 @@ func (x *explorer) key(w *world) [16]byte {
 			text(string(s.State), string(s.DueEvent), string(s.Input))
 		}
 	}
-	for _, fact := range sortedKeys(w.facts) {
+	for _, fact := range slices.Sorted(maps.Keys(w.facts)) {
 		text(fact, strconv.FormatBool(w.facts[fact]))
 	}
 	x.buffer = b
@@ -233,7 +221,7 @@ func (x *explorer) key(w *world) [16]byte {
 
 // matters reports whether anything will still read the output or the status of a node.
 func (x *explorer) matters(w *world, n int) bool {
-	if x.named[n] && w.job.Ending == "" {
+	if x.named[n] && w.Job().Ending == "" {
 		return true
 	}
 	for _, reader := range x.readers[n] {

@@ -31,7 +31,7 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 	x.actor = func(w *world) *pawl.Step {
 		clear(x.ways)
 		var able []*pawl.Step
-		for _, s := range w.steps {
+		for _, s := range w.all() {
 			if s.State == lifecycle.StepInProgress && !w.isFan(s) || s.State == lifecycle.StepPending && s.DueAt > 0 {
 				able = append(able, s)
 			}
@@ -47,7 +47,7 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 			return "", nil, err
 		}
 	}
-	return w.job.State, findings, err
+	return w.Job().State, findings, err
 }
 
 // Stuck continues a job in which nothing more can happen, and returns what is said of
@@ -60,10 +60,10 @@ func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
 	x := newExplorer(r)
 	x.pick = func(int) int { return 0 }
 	w := newWorld(def, []byte("{}"), x)
-	w.job.State = lifecycle.JobRunning // and no step has been started
+	w.Job().State = lifecycle.JobRunning // and no step has been started
 	s := &simulation{}
 	explored, simulated = x.advance(w), s.run(w)
-	w.job.Active = 1
+	w.Job().Active = 1
 	return explored, simulated, w.check()
 }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
+// inputSets bounds the sets of inputs that are tried.
+const inputSets = 16
+
 // candidates are texts that match many patterns of real files.
 var candidates = []string{"made up", "x", "a", "1", "10", "1s", "2026-01-31", "2026-01-31T12:00:00Z", "12:00", "main", "v1.2.3", "https://example.org/", "http://example.org/", "someone@example.org", "example.org", "abc123", "ABC", "00000000"}
 

@@ -3,7 +3,6 @@ package verify
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -17,9 +16,9 @@ const ruleMissing = "missing-output"
 func (x *explorer) read(w *world, at use, node int, scope *workflow.Scope, err error) {
 	var failed *workflow.ExpressionError
 	errors.As(err, &failed)
-	for _, e := range x.r.byUse[site{at, node}] {
+	for _, e := range x.r.at(at, node) {
 		mine := failed != nil && failed.Text == e.text
-		for _, ref := range absent(e, scope, mine) {
+		for _, ref := range e.missing(scope, mine) {
 			switch {
 			case mine:
 				x.missing(w, e, ref, scope, Err)
@@ -28,21 +27,6 @@ func (x *explorer) read(w *world, at use, node int, scope *workflow.Scope, err e
 			}
 		}
 	}
-}
-
-// printed reports whether an expression writes an output into text, where null is
-// empty.
-func (e *expr) printed() bool {
-	root, _, _ := path(e.tree)
-	if root != "steps" || !e.whole {
-		return root == "steps"
-	}
-	for _, key := range []string{".with", ".http.body", ".inputs.", "output", ".foreach", ".if"} {
-		if strings.Contains(e.path, key) {
-			return false // null stays null there
-		}
-	}
-	return true
 }
 
 // becauses say why there is no output.

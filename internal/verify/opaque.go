@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// judgeOpaque reports whether the tried values may not cover all values of the
+// opaque reports whether the tried values may not cover all values of the
 // condition of a node.
-func (r *reading) judgeOpaque(node int, e *expr) bool {
+func (r *reading) opaque(node int, e *expr) bool {
 	if e.names["env"] || e.names["job.id"] || e.names["job.error"] && !strings.Contains(e.text, "nil") {
 		return true
 	}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -62,7 +63,7 @@ func newShapes(r *reading) *shapes {
 		k.inputs[in.Name] = &shape{}
 	}
 	for n := 1; n <= len(r.def.Nodes); n++ {
-		for _, e := range r.byUse[site{useForeach, n}] {
+		for _, e := range r.at(useForeach, n) {
 			w := &learner{k: k, e: e, decides: true}
 			if of := w.walk(e.tree); of != nil && e.whole && e.path == r.paths[n]+".foreach" {
 				of.decides = true
@@ -326,7 +327,7 @@ func (s *shape) lists(all bool) []any {
 
 // objects varies one field at a time, and all fields together if that gives few values.
 func (s *shape) objects(all bool) []any {
-	names := sortedKeys(s.fields)
+	names := slices.Sorted(maps.Keys(s.fields))
 	objects := []map[string]any{{}}
 	for _, name := range names {
 		values := s.fields[name].variants(all)
@@ -468,13 +469,4 @@ func (k *shapes) response(s *shape, all bool) []any {
 		list = append(list, map[string]any{"status": 200, "headers": map[string]any{"content-type": "application/json"}, "body": v})
 	}
 	return list
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

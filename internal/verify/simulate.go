@@ -84,7 +84,6 @@ type simulation struct {
 	worlds []*world
 	minds  map[*workflow.Definition]*reading
 	seen   map[*world]map[pawl.Ord]stage
-	log    []logged // of all worlds
 	sent   map[*world]map[string]int
 	result Result
 	worker uint32
@@ -96,11 +95,6 @@ type stage struct {
 	state  machine.State
 	claims int
 	asked  bool // to stop
-}
-
-type logged struct {
-	w *world
-	e *entry
 }
 
 // Simulate runs a definition on a clock of its own, with outcomes that are made up from
@@ -141,15 +135,14 @@ func (s *simulation) reading(def *workflow.Definition) (*reading, error) {
 // open makes a job, which starts a moment later.
 func (s *simulation) open(def *workflow.Definition, inputs json.RawMessage, parent *world, at pawl.Ord) *world {
 	w := newWorld(def, inputs, s)
-	w.parent, w.parentStep, w.now = parent, at, s.now
-	w.jitter, w.spawn = s.rng.Float64, s.spawn
+	w.now, w.jitter, w.spawn = s.now, s.rng.Float64, s.spawn
 	if parent != nil {
-		w.job.Parent = 1
+		w.attach(parent, at)
 	}
 	s.worlds = append(s.worlds, w)
 	s.seen[w], s.sent[w] = map[pawl.Ord]stage{}, map[string]int{}
 	s.after(s.within(claimWithin), func() error {
-		if w.job.State != lifecycle.JobPending {
+		if w.Job().State != lifecycle.JobPending {
 			return nil
 		}
 		s.early(w)
@@ -189,7 +182,7 @@ func (s *simulation) run(root *world) error {
 			if root.ended() {
 				return nil
 			}
-			return fmt.Errorf("job %s is %s, and nothing more can happen", root.def.Name, root.job.State)
+			return fmt.Errorf("job %s is %s, and nothing more can happen", root.def.Name, root.Job().State)
 		}
 		s.now = max(s.now, at)
 		for _, w := range s.worlds {
@@ -205,10 +198,10 @@ func (s *simulation) run(root *world) error {
 // upcoming returns what happens next: something on the agenda, or a deadline.
 func (s *simulation) upcoming() (at int64, do func() error) {
 	for _, w := range s.worlds {
-		if w.job.State == lifecycle.JobRunning && w.job.DueAt > 0 && (do == nil || w.job.DueAt < at) {
-			at, do = w.job.DueAt, w.timeOut
+		if w.Job().State == lifecycle.JobRunning && w.Job().DueAt > 0 && (do == nil || w.Job().DueAt < at) {
+			at, do = w.Job().DueAt, w.timeOut
 		}
-		for _, step := range w.steps {
+		for _, step := range w.all() {
 			if step.DueAt > 0 && !lifecycle.Step.Ended(step.State) && (do == nil || step.DueAt < at) {
 				at, do = step.DueAt, func() error { return w.fire(step) }
 			}
@@ -225,11 +218,11 @@ func (s *simulation) upcoming() (at int64, do func() error) {
 // follows on the agenda. Children come first, since their end matters to their parents.
 func (s *simulation) arrange() error {
 	for _, w := range slices.Backward(s.worlds) {
-		s.collect(w)
+		s.result.Timeline = append(s.result.Timeline, w.drain()...)
 		if err := w.check(); err != nil {
 			return err
 		}
-		for _, step := range slices.Clone(w.steps) {
+		for _, step := range slices.Clone(w.all()) {
 			now := stage{step.State, step.Claims, step.DueEvent == lifecycle.StepCancel}
 			if was, ok := s.seen[w][step.Ord]; ok && was == now {
 				continue
@@ -250,12 +243,12 @@ func (s *simulation) wake(w *world) error {
 		return nil
 	}
 	p := w.parent.step(w.parentStep)
-	if _, told := w.parent.ends[w.parentStep]; told || p.State != lifecycle.StepInProgress {
+	if w.parent.childEnded(w.parentStep) || p.State != lifecycle.StepInProgress {
 		return nil
 	}
-	end := decide.ChildEnd{Output: orNull(w.job.Output)}
-	if w.job.State != lifecycle.JobCompleted {
-		end.Failure = failure("child", "its child job is "+string(w.job.State), true)
+	end := decide.ChildEnd{Output: orNull(w.Job().Output)}
+	if w.Job().State != lifecycle.JobCompleted {
+		end.Failure = failure("child", "its child job is "+string(w.Job().State), true)
 	}
 	return s.endChild(w.parent, w.parentStep, end)
 }
@@ -265,45 +258,29 @@ func (s *simulation) endChild(w *world, ord pawl.Ord, end decide.ChildEnd) error
 	if step.State != lifecycle.StepInProgress {
 		return nil
 	}
-	w.ends[ord] = end
-	step.Mark = pawl.Attention
-	return w.settle()
-}
-
-// collect takes the new trail entries of a world.
-func (s *simulation) collect(w *world) {
-	var fresh []logged
-	for e := w.trail; e != nil; e = e.before {
-		fresh = append(fresh, logged{w, e})
-	}
-	slices.Reverse(fresh)
-	s.log = append(s.log, fresh...)
-	w.trail = nil
+	return w.endChild(ord, end)
 }
 
 func (s *simulation) conclude(root *world, broken error) {
 	r := &s.result
-	r.Status, r.Output = root.job.State, orNull(root.job.Output)
+	r.Status, r.Output = root.Job().State, orNull(root.Job().Output)
 	end := s.now
 	if root.ended() {
-		end = root.job.CompletedAt // reports may have come later
+		end = root.Job().CompletedAt // reports may have come later
 	}
 	r.Took = pawl.Duration(time.Duration(end-epoch) * time.Microsecond)
-	if root.job.Error != nil && root.job.State != lifecycle.JobCompleted {
-		r.Error = root.job.Error.Message
+	if root.Job().Error != nil && root.Job().State != lifecycle.JobCompleted {
+		r.Error = root.Job().Error.Message
 	}
 	if broken != nil {
 		r.Broken = broken.Error()
 	}
 	for _, w := range s.worlds {
-		s.collect(w)
-		for _, step := range w.steps {
+		s.result.Timeline = append(s.result.Timeline, w.drain()...)
+		for _, step := range w.all() {
 			r.Steps[step.State]++
 			r.Attempts += step.Claims
 		}
-	}
-	for _, l := range s.log {
-		r.Timeline = append(r.Timeline, l.w.row(l.e))
 	}
 }
 

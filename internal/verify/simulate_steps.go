@@ -203,12 +203,7 @@ func (s *simulation) signal(w *world, n int, words string) error {
 	}
 	node := w.def.Node(n)
 	w.say(pawl.MakeOrd(n, 0), words, node.Event)
-	w.signals = append(w.signals, &pawl.Signal{Name: node.Event, At: s.now, Actor: "somebody", Data: s.madeUp(w, pawl.MakeOrd(n, min(1, instances(node))))})
-	if w.job.State != lifecycle.JobRunning {
-		return nil
-	}
-	w.job.MarkNow()
-	return w.settle()
+	return w.send(&pawl.Signal{Name: node.Event, At: s.now, Actor: "somebody", Data: s.madeUp(w, pawl.MakeOrd(n, min(1, instances(node))))})
 }
 
 // instances returns 1 for a step that has some, or 0.
@@ -244,7 +239,7 @@ func (s *simulation) stopChild(w *world, ord pawl.Ord) {
 			if child.parent != w || child.parentStep != ord {
 				continue
 			}
-			if child.ended() || child.job.Ending != "" {
+			if child.ended() || child.Job().Ending != "" {
 				return nil
 			}
 			return child.cancel("the parent's step was cancelled")

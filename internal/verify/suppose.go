@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -13,8 +12,8 @@ import (
 var _ mind = (*explorer)(nil)
 
 func (x *explorer) condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
-	e := x.r.byUse[site{useIf, node}][0]
-	missing := len(absent(e, scope, true)) > 0
+	e := x.r.at(useIf, node)[0]
+	missing := len(e.missing(scope, true)) > 0
 	switch {
 	case err != nil && missing:
 		return false, err
@@ -63,36 +62,13 @@ func (x *explorer) failed(_ *world, at use, node int, scope *workflow.Scope, err
 	return nil // what was made up may be to blame
 }
 
-// gone reports whether an expression of the place uses a missing output.
-func (r *reading) gone(at use, node int, scope *workflow.Scope) bool {
-	for _, e := range r.byUse[site{at, node}] {
-		if len(absent(e, scope, true)) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// absent returns the references of an expression to missing outputs; those that it
-// handles are included only if all is set.
-func absent(e *expr, scope *workflow.Scope, all bool) []outputRef {
-	var refs []outputRef
-	for _, ref := range e.outs {
-		status := scope.Statuses[ref.node]
-		if status != lifecycle.StepComplete && status != lifecycle.StepResolvedManually && (all || !ref.guarded) {
-			refs = append(refs, ref)
-		}
-	}
-	return refs
-}
-
 // opaque reports whether a condition may have a value that it has for none of the tried
 // values.
 func (x *explorer) opaque(node int, e *expr) bool {
 	if known, ok := x.opaques[node]; ok {
 		return known
 	}
-	o := x.r.judgeOpaque(node, e)
+	o := x.r.opaque(node, e)
 	x.opaques[node] = o
 	return o
 }

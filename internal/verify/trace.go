@@ -87,6 +87,13 @@ func (t Timeline) String() string {
 	return b.String()
 }
 
+// drain returns the rows since the last call.
+func (w *world) drain() Timeline {
+	rows := w.timeline()
+	w.trail = nil
+	return rows
+}
+
 // timeline returns the rows of a world.
 func (w *world) timeline() Timeline {
 	var rows Timeline

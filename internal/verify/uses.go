@@ -10,6 +10,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/parser"
 
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -42,7 +43,6 @@ type expr struct {
 type outputRef struct {
 	node    int
 	fields  []string // that are used of it, as far as they are constant
-	index   bool     // the first thing that is used of it is an element
 	guarded bool     // the expression handles null
 }
 
@@ -94,6 +94,61 @@ func read(def *workflow.Definition) (*reading, error) {
 	}
 	r.shapes = newShapes(r)
 	return r, nil
+}
+
+// at returns the expressions of a place.
+func (r *reading) at(u use, node int) []*expr { return r.byUse[site{u, node}] }
+
+// gone reports whether an expression of a place uses a missing output.
+func (r *reading) gone(at use, node int, scope *workflow.Scope) bool {
+	return slices.ContainsFunc(r.at(at, node), func(e *expr) bool { return len(e.missing(scope, true)) > 0 })
+}
+
+// missing returns the references of an expression to missing outputs; those that it
+// handles are included only if all is set.
+func (e *expr) missing(scope *workflow.Scope, all bool) []outputRef {
+	var refs []outputRef
+	for _, ref := range e.outs {
+		status := scope.Statuses[ref.node]
+		if status != lifecycle.StepComplete && status != lifecycle.StepResolvedManually && (all || !ref.guarded) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
+// printed reports whether an expression writes an output into text, where null is
+// empty.
+func (e *expr) printed() bool {
+	root, _ := e.reference()
+	if root != "steps" || !e.whole {
+		return root == "steps"
+	}
+	for _, key := range []string{".with", ".http.body", ".inputs.", "output", ".foreach", ".if"} {
+		if strings.Contains(e.path, key) {
+			return false // null stays null there
+		}
+	}
+	return true
+}
+
+// nodes returns the steps that an expression names.
+func (e *expr) nodes() []int {
+	var nodes []int
+	for _, ref := range e.outs {
+		nodes = append(nodes, ref.node)
+	}
+	for _, ref := range e.stats {
+		nodes = append(nodes, ref.node)
+	}
+	return nodes
+}
+
+// reference returns the variable and the fields of an expression that is only a path, or
+// "".
+func (e *expr) reference() (root string, fields []string) {
+	root, fields, _ = path(e.tree)
+	return root, fields
 }
 
 func (r *reading) list(path string, steps []workflow.Step) {
@@ -222,7 +277,6 @@ func (c *refs) stepMember(fields []string, optional bool) {
 		return
 	}
 	ref := outputRef{node: node, fields: fields[2:]}
-	ref.index = len(ref.fields) > 0 && ref.fields[0] == "[]"
 	if optional {
 		c.optional[node] = true
 	}

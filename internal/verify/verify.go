@@ -207,7 +207,7 @@ func (v *verification) unreached() {
 }
 
 func (v *verification) alwaysTrue(n int) {
-	e := v.byUse[site{useIf, n}][0]
+	e := v.at(useIf, n)[0]
 	if len(e.stats) > 0 || len(e.outs) > 0 || e.text == "true" && len(v.def.Node(n).Needs) > 0 {
 		return // it may be there to run the step after skipped ones
 	}

@@ -29,10 +29,10 @@ func (x *explorer) advance(w *world) error {
 		if w.ended() {
 			return nil
 		}
-		return fmt.Errorf("the job is %s, and nothing more can happen", w.job.State)
+		return fmt.Errorf("the job is %s, and nothing more can happen", w.Job().State)
 	}
 	ways := x.waysOf(w, s)
-	if w.job.Ending == "" && w.job.Hooks == pawl.HooksNotYet {
+	if w.Job().Ending == "" && w.Job().Hooks == pawl.HooksNotYet {
 		ways = append(ways, x.stops(w)...)
 	}
 	chosen := ways[x.pick(len(ways))]
@@ -46,12 +46,12 @@ func (x *explorer) advance(w *world) error {
 func (x *explorer) claim(w *world) (bool, error) {
 	claimed := false
 	for {
-		i := slices.IndexFunc(w.steps, func(s *pawl.Step) bool { return s.State == lifecycle.StepEnqueued })
+		i := slices.IndexFunc(w.all(), func(s *pawl.Step) bool { return s.State == lifecycle.StepEnqueued })
 		if i < 0 {
 			return claimed, nil
 		}
 		claimed = true
-		if err := x.take(w, w.steps[i]); err != nil {
+		if err := x.take(w, w.all()[i]); err != nil {
 			return claimed, err
 		}
 	}
@@ -76,7 +76,7 @@ func (x *explorer) take(w *world, s *pawl.Step) error {
 
 // actor returns the first step that something can happen to.
 func actor(w *world) *pawl.Step {
-	for _, s := range w.steps {
+	for _, s := range w.all() {
 		switch {
 		case s.State == lifecycle.StepInProgress && !w.isFan(s):
 			return s
@@ -91,10 +91,10 @@ func actor(w *world) *pawl.Step {
 // has a timeout, or an operator cancels it. If there is no timeout, or no hook for a
 // cancel, one of the two is enough.
 func (x *explorer) stops(w *world) (ways []way) {
-	late := w.job.DueEvent == lifecycle.JobCancel
+	late := w.Job().DueEvent == lifecycle.JobCancel
 	if late {
 		ways = append(ways, way{do: func(w *world) error {
-			w.now = max(w.now, w.job.DueAt)
+			w.now = max(w.now, w.Job().DueAt)
 			return w.timeOut()
 		}})
 	}
@@ -190,13 +190,7 @@ func (x *explorer) approvalWays(s *pawl.Step) []way {
 func (x *explorer) childWays(w *world, s *pawl.Step) []way {
 	ord := s.Ord
 	end := func(words string, e decide.ChildEnd) way {
-		return way{words, func(w *world) error {
-			child := w.step(ord)
-			w.ends[ord] = e
-			child.Mark = pawl.Attention
-			w.Save(child)
-			return w.settle()
-		}}
+		return way{words, func(w *world) error { return w.endChild(ord, e) }}
 	}
 	if s.DueEvent == lifecycle.StepCancel {
 		return []way{end("its child job is canceled", decide.ChildEnd{Failure: failure("canceled", "the child job was canceled", true)})}

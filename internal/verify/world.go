@@ -70,6 +70,11 @@ func newWorld(def *workflow.Definition, inputs json.RawMessage, m mind) *world {
 	return w
 }
 
+// attach makes w the child job that a step of another job waits for.
+func (w *world) attach(parent *world, at pawl.Ord) {
+	w.parent, w.parentStep, w.job.Parent = parent, at, 1
+}
+
 // clone returns a copy that can be changed without changing w.
 func (w *world) clone() *world {
 	c := *w
@@ -110,6 +115,10 @@ func (w *world) find(ord pawl.Ord) (int, bool) {
 	})
 }
 
+// all returns the steps by ord, in sight or not. The list must not be changed.
+func (w *world) all() []*pawl.Step { return w.steps }
+
+// step returns the step at ord, in sight or not, or nil.
 func (w *world) step(ord pawl.Ord) *pawl.Step {
 	if i, ok := w.find(ord); ok {
 		return w.steps[i]
@@ -227,6 +236,7 @@ func (w *world) do(reads decide.ReadSet, f func(*decide.Decision) error) error {
 	return w.settle()
 }
 
+// start starts the job.
 func (w *world) start() error {
 	if err := w.decision(decide.StartReads(w.def, &w.job), decide.Answers{}).Start(decide.Note{}); err != nil {
 		return err
@@ -234,22 +244,27 @@ func (w *world) start() error {
 	return w.settle()
 }
 
+// claim gives an enqueued step to a worker.
 func (w *world) claim(s *pawl.Step, worker *pawl.Worker) error {
 	return w.decision(decide.StepReads(s.Ord), decide.Answers{}).Claim(s, worker)
 }
 
+// report ends an attempt of a step.
 func (w *world) report(s *pawl.Step, r decide.Report) error {
 	return w.do(decide.ReportReads(w.def, s.Ord, w.job.WorkerCount), func(d *decide.Decision) error { return d.Report(s, r) })
 }
 
+// fire applies the deadline of a step.
 func (w *world) fire(s *pawl.Step) error {
 	return w.do(decide.FireReads(w.def, s.Ord, w.job.WorkerCount), func(d *decide.Decision) error { return d.Fire(s) })
 }
 
+// cancel cancels the job.
 func (w *world) cancel(reason string) error {
 	return w.stop(func(d *decide.Decision) error { return d.Cancel(decide.Note{Reason: reason}) })
 }
 
+// timeOut applies the deadline of the job.
 func (w *world) timeOut() error { return w.stop((*decide.Decision).TimeOut) }
 
 func (w *world) stop(f func(*decide.Decision) error) error {
@@ -259,14 +274,42 @@ func (w *world) stop(f func(*decide.Decision) error) error {
 	return w.settle()
 }
 
+// approve gives the positive answer to an approval.
 func (w *world) approve(s *pawl.Step, form json.RawMessage, note decide.Note) error {
 	return w.do(decide.OperateReads(s.Ord), func(d *decide.Decision) error { return d.Approve(s, form, note) })
 }
 
+// reject gives the negative answer to an approval.
 func (w *world) reject(s *pawl.Step, note decide.Note) error {
 	return w.do(decide.OperateReads(s.Ord), func(d *decide.Decision) error { return d.Reject(s, note) })
 }
 
+// endChild ends the child job that the step at ord waits for.
+func (w *world) endChild(ord pawl.Ord, end decide.ChildEnd) error {
+	s := w.step(ord)
+	w.ends[ord] = end
+	s.Mark = pawl.Attention
+	w.Save(s)
+	return w.settle()
+}
+
+// childEnded reports whether endChild was called for a step.
+func (w *world) childEnded(ord pawl.Ord) bool {
+	_, ended := w.ends[ord]
+	return ended
+}
+
+// send stores a signal, which the running job takes at once if a step waits for it.
+func (w *world) send(signal *pawl.Signal) error {
+	w.signals = append(w.signals, signal)
+	if w.job.State != lifecycle.JobRunning {
+		return nil
+	}
+	w.job.MarkNow()
+	return w.settle()
+}
+
+// ended reports whether the job has ended.
 func (w *world) ended() bool { return lifecycle.Job.Ended(w.job.State) }
 
 // maxRounds bounds how often settle evaluates marks.
