@@ -13,7 +13,7 @@ import (
 
 // answers evaluates the expressions that marked steps need. It reports whether there is
 // anything to do.
-func (w *world) answers() (decide.Answers, bool, error) {
+func (w *World) answers() (decide.Answers, bool, error) {
 	a := decide.Answers{Starts: map[pawl.Ord]decide.StartAnswer{}, Gathers: map[pawl.Ord]decide.GatherAnswer{},
 		Errors: map[pawl.Ord]*pawl.Failure{}, Ends: map[pawl.Ord]decide.ChildEnd{}}
 	any := w.job.Mark == pawl.Attention
@@ -39,35 +39,35 @@ func (w *world) answers() (decide.Answers, bool, error) {
 	return a, any, nil
 }
 
-func (w *world) answer(a *decide.Answers, s *pawl.Step) {
+func (w *World) answer(a *decide.Answers, s *pawl.Step) {
 	switch {
 	case s.State == lifecycle.StepPending && s.Claims == 0 && s.Unmet == 0:
 		a.Starts[s.Ord] = w.startAnswer(s)
-	case s.State == lifecycle.StepInProgress && w.isFan(s):
+	case s.State == lifecycle.StepInProgress && w.IsFan(s):
 		if s.DueEvent == lifecycle.StepFailPermanently {
 			a.Errors[s.Ord] = s.Error
 		} else if s.Made == s.Total && s.Live == 0 {
 			a.Gathers[s.Ord] = decide.GatherAnswer{Output: w.gathered(s)}
 		}
-	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && decide.Exhausted(w.def, s) != "":
+	case s.State == lifecycle.StepPermanentError || s.State == lifecycle.StepRetryableError && decide.Exhausted(w.Definition, s) != "":
 		a.Errors[s.Ord] = s.Error
 	}
 }
 
 // scope returns what the expressions of s see, with the outputs and statuses of the
 // named nodes.
-func (w *world) scope(s *pawl.Step, named []int) *workflow.Scope {
-	scope := &workflow.Scope{Inputs: w.inputs, Outputs: map[int]json.RawMessage{}, Statuses: map[int]machine.State{},
-		JobID: w.job.ID.Public(pawl.JobPrefix), Workflow: w.def.Name}
+func (w *World) scope(s *pawl.Step, named []int) *workflow.Scope {
+	scope := &workflow.Scope{Inputs: w.Inputs, Outputs: map[int]json.RawMessage{}, Statuses: map[int]machine.State{},
+		JobID: w.job.ID.Public(pawl.JobPrefix), Workflow: w.Definition.Name}
 	for _, n := range named {
-		other := w.step(pawl.MakeOrd(n, 0))
+		other := w.At(pawl.MakeOrd(n, 0))
 		scope.Outputs[n], scope.Statuses[n] = other.Output, other.State
 	}
 	if s == nil {
 		return scope
 	}
 	n, i := s.Ord.Node(), s.Ord.Instance()
-	if w.def.Node(n).Hook != workflow.NoHook {
+	if w.Definition.Node(n).Hook != workflow.NoHook {
 		scope.JobStatus = w.job.Ending
 		if w.job.Error != nil && w.job.Ending != lifecycle.JobCompleted {
 			scope.JobError = w.job.Error.Message
@@ -81,11 +81,11 @@ func (w *world) scope(s *pawl.Step, named []int) *workflow.Scope {
 }
 
 // item returns the item of an instance, counted from 1.
-func (w *world) item(node, instance int) json.RawMessage {
-	if len(w.def.Node(node).Matrix) > 0 {
-		return w.def.MatrixItem(node, instance)
+func (w *World) item(node, instance int) json.RawMessage {
+	if len(w.Definition.Node(node).Matrix) > 0 {
+		return w.Definition.MatrixItem(node, instance)
 	}
-	raw := w.step(pawl.MakeOrd(node, 0)).Input
+	raw := w.At(pawl.MakeOrd(node, 0)).Input
 	items, ok := w.lists[string(raw)]
 	if !ok {
 		if err := json.Unmarshal(raw, &items); err != nil {
@@ -99,20 +99,26 @@ func (w *world) item(node, instance int) json.RawMessage {
 	return items[instance-1]
 }
 
-func expression(err error) *pawl.Failure {
-	return &pawl.Failure{Class: "expression", Message: err.Error(), Permanent: true}
+// Failure returns a failure of a class.
+func Failure(class, message string, permanent bool) *pawl.Failure {
+	return &pawl.Failure{Class: class, Message: message, Permanent: permanent}
 }
 
-func (w *world) startAnswer(s *pawl.Step) decide.StartAnswer {
+// ExpressionFailure returns the failure of a step whose expressions cannot be evaluated.
+func ExpressionFailure(err error) *pawl.Failure {
+	return Failure("expression", err.Error(), true)
+}
+
+func (w *World) startAnswer(s *pawl.Step) decide.StartAnswer {
 	n := s.Ord.Node()
-	node := w.def.Node(n)
+	node := w.Definition.Node(n)
 	answer := decide.StartAnswer{If: true}
 	if node.HasIf && s.Ord.Instance() == 0 {
-		scope := w.scope(s, w.def.IfNeeds(n))
-		truth, err := w.def.EvalIf(n, scope)
-		w.mind.read(w, useIf, n, scope, err)
-		if answer.If, err = w.mind.condition(w, n, scope, truth, err); err != nil {
-			return decide.StartAnswer{Failure: expression(err)}
+		scope := w.scope(s, w.Definition.IfNeeds(n))
+		truth, err := w.Definition.EvalIf(n, scope)
+		w.mind.Read(w, UseIf, n, scope, err)
+		if answer.If, err = w.mind.Condition(w, n, scope, truth, err); err != nil {
+			return decide.StartAnswer{Failure: ExpressionFailure(err)}
 		}
 		if !answer.If {
 			return answer
@@ -122,19 +128,19 @@ func (w *world) startAnswer(s *pawl.Step) decide.StartAnswer {
 		return answer
 	}
 	switch {
-	case w.isFan(s) && node.HasForeach:
-		return w.fanAnswer(n, w.scope(s, w.def.ForeachNeeds(n)))
-	case node.Kind.Waits() && !w.isFan(s):
-		return w.waitAnswer(n, w.scope(s, w.def.WaitNeeds(n)))
+	case w.IsFan(s) && node.HasForeach:
+		return w.fanAnswer(n, w.scope(s, w.Definition.ForeachNeeds(n)))
+	case node.Kind.Waits() && !w.IsFan(s):
+		return w.waitAnswer(n, w.scope(s, w.Definition.WaitNeeds(n)))
 	}
 	return answer
 }
 
-func (w *world) fanAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
-	items, err := w.def.EvalForeach(n, scope)
-	w.mind.read(w, useForeach, n, scope, err)
-	if items, err = w.mind.items(w, n, scope, items, err); err != nil {
-		return decide.StartAnswer{Failure: expression(err)}
+func (w *World) fanAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
+	items, err := w.Definition.EvalForeach(n, scope)
+	w.mind.Read(w, UseForeach, n, scope, err)
+	if items, err = w.mind.Items(w, n, scope, items, err); err != nil {
+		return decide.StartAnswer{Failure: ExpressionFailure(err)}
 	}
 	raw := append(append([]byte("["), bytes.Join(raws(items), []byte(","))...), ']')
 	return decide.StartAnswer{If: true, Items: raw, Count: len(items)}
@@ -148,13 +154,13 @@ func raws(items []json.RawMessage) [][]byte {
 	return list
 }
 
-func (w *world) waitAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
-	node := w.def.Node(n)
-	waiting, err := w.def.EvalWait(n, scope)
-	w.mind.read(w, useWait, n, scope, err)
+func (w *World) waitAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
+	node := w.Definition.Node(n)
+	waiting, err := w.Definition.EvalWait(n, scope)
+	w.mind.Read(w, UseWait, n, scope, err)
 	if err != nil {
-		if err = w.mind.failed(w, useWait, n, scope, err); err != nil {
-			return decide.StartAnswer{Failure: expression(err)}
+		if err = w.mind.Failed(w, UseWait, n, scope, err); err != nil {
+			return decide.StartAnswer{Failure: ExpressionFailure(err)}
 		}
 		waiting = &workflow.Waiting{Wait: pawl.Wait{Kind: string(node.Kind), Event: node.Event}, For: node.Expires}
 		if node.Kind == workflow.KindWorkflow {
@@ -164,32 +170,32 @@ func (w *world) waitAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
 	return decide.StartAnswer{If: true, Waiting: waiting}
 }
 
-// render evaluates the work of s as its worker would, for the errors in it.
-func (w *world) render(s *pawl.Step) error {
+// Render evaluates the work of s as its worker would, for the errors in it.
+func (w *World) Render(s *pawl.Step) error {
 	n := s.Ord.Node()
-	scope := w.scope(s, w.def.RenderNeeds(n))
-	_, err := w.def.Render(n, scope)
-	w.mind.read(w, useWork, n, scope, err)
+	scope := w.scope(s, w.Definition.RenderNeeds(n))
+	_, err := w.Definition.Render(n, scope)
+	w.mind.Read(w, UseWork, n, scope, err)
 	if err != nil {
-		return w.mind.failed(w, useWork, n, scope, err)
+		return w.mind.Failed(w, UseWork, n, scope, err)
 	}
 	return nil
 }
 
 // gathered returns the output of a fan-out.
-func (w *world) gathered(p *pawl.Step) json.RawMessage {
-	n, matrix := p.Ord.Node(), len(w.def.Node(p.Ord.Node()).Matrix) > 0
-	if !w.def.Node(n).Gathers {
-		return orNull(nil)
+func (w *World) gathered(p *pawl.Step) json.RawMessage {
+	n, matrix := p.Ord.Node(), len(w.Definition.Node(p.Ord.Node()).Matrix) > 0
+	if !w.Definition.Node(n).Gathers {
+		return OrNull(nil)
 	}
 	out := []byte("[")
 	for i := 1; i <= p.Made; i++ {
 		if i > 1 {
 			out = append(out, ',')
 		}
-		output := orNull(w.step(pawl.MakeOrd(n, i)).Output)
+		output := OrNull(w.At(pawl.MakeOrd(n, i)).Output)
 		if matrix {
-			out = append(append(out, `{"matrix":`...), w.def.MatrixItem(n, i)...)
+			out = append(append(out, `{"matrix":`...), w.Definition.MatrixItem(n, i)...)
 			out = append(append(append(out, `,"output":`...), output...), '}')
 			continue
 		}
@@ -198,7 +204,8 @@ func (w *world) gathered(p *pawl.Step) json.RawMessage {
 	return append(out, ']')
 }
 
-func orNull(raw json.RawMessage) json.RawMessage {
+// OrNull returns raw, or null if it is empty.
+func OrNull(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
 	}
@@ -206,16 +213,16 @@ func orNull(raw json.RawMessage) json.RawMessage {
 }
 
 // output returns the value of the job's own output.
-func (w *world) output() *decide.GatherAnswer {
-	if !w.def.HasOutput() {
+func (w *World) output() *decide.GatherAnswer {
+	if !w.Definition.HasOutput() {
 		return &decide.GatherAnswer{}
 	}
-	scope := w.scope(nil, w.def.OutputNeeds())
-	raw, err := w.def.EvalOutput(scope)
-	w.mind.read(w, useOutput, 0, scope, err)
+	scope := w.scope(nil, w.Definition.OutputNeeds())
+	raw, err := w.Definition.EvalOutput(scope)
+	w.mind.Read(w, UseOutput, 0, scope, err)
 	if err != nil {
-		if err = w.mind.failed(w, useOutput, 0, scope, err); err != nil {
-			return &decide.GatherAnswer{Failure: expression(err)}
+		if err = w.mind.Failed(w, UseOutput, 0, scope, err); err != nil {
+			return &decide.GatherAnswer{Failure: ExpressionFailure(err)}
 		}
 		raw = json.RawMessage("null")
 	}

@@ -13,7 +13,7 @@ import (
 
 // check checks the definition itself.
 func (v *verification) check() {
-	for n := 1; n <= len(v.def.Nodes); n++ {
+	for n := 1; n <= len(v.Definition.Nodes); n++ {
 		v.endless(n)
 		v.times(n)
 		v.width(n)
@@ -23,7 +23,7 @@ func (v *verification) check() {
 	v.wayThrough()
 	v.sharedSignals()
 	v.unusedInputs()
-	for _, e := range v.exprs {
+	for _, e := range v.Exprs {
 		v.statusWords(e)
 		v.outputFields(e)
 	}
@@ -32,8 +32,8 @@ func (v *verification) check() {
 // endless reports steps that may wait for ever. A timeout of the job ends such a wait,
 // too.
 func (v *verification) endless(n int) {
-	node := v.def.Node(n)
-	if node.Expires > 0 || v.def.Timeout > 0 && node.Hook == workflow.NoHook {
+	node := v.Definition.Node(n)
+	if node.Expires > 0 || v.Definition.Timeout > 0 && node.Hook == workflow.NoHook {
 		return
 	}
 	var f Finding
@@ -58,7 +58,7 @@ const ruleEndless = "waits-for-ever"
 
 // times compares the durations of a step with the job's timeout.
 func (v *verification) times(n int) {
-	node, limit := v.def.Node(n), v.def.Timeout
+	node, limit := v.Definition.Node(n), v.Definition.Timeout
 	if limit == 0 || node.Hook != workflow.NoHook {
 		return
 	}
@@ -97,8 +97,8 @@ func (v *verification) backoff(r workflow.Retry) time.Duration {
 
 // sleep returns how long a step sleeps, or 0 if that is not a constant.
 func (v *verification) sleep(n int) time.Duration {
-	d, err := time.ParseDuration(strings.TrimSpace(v.steps[n].Sleep))
-	if err != nil || v.def.Node(n).Kind != workflow.KindSleep {
+	d, err := time.ParseDuration(strings.TrimSpace(v.Steps[n].Sleep))
+	if err != nil || v.Definition.Node(n).Kind != workflow.KindSleep {
 		return 0
 	}
 	return d
@@ -107,26 +107,26 @@ func (v *verification) sleep(n int) time.Duration {
 // wayThrough adds up consecutive sleeps. Steps with a condition may be skipped, and do
 // not count.
 func (v *verification) wayThrough() {
-	if v.def.Timeout == 0 {
+	if v.Definition.Timeout == 0 {
 		return
 	}
-	took := make([]time.Duration, len(v.def.Nodes)+1)
-	for _, level := range v.def.Levels() {
+	took := make([]time.Duration, len(v.Definition.Nodes)+1)
+	for _, level := range v.Definition.Levels() {
 		for _, n := range level {
-			node, before := v.def.Node(n), time.Duration(0)
+			node, before := v.Definition.Node(n), time.Duration(0)
 			for _, need := range node.Needs {
 				before = max(before, took[need])
 			}
 			own := v.sleep(n)
-			if node.HasIf || own >= v.def.Timeout {
+			if node.HasIf || own >= v.Definition.Timeout {
 				own = 0 // already reported
 			}
 			took[n] = before + own
-			if took[n] < v.def.Timeout || before >= v.def.Timeout {
+			if took[n] < v.Definition.Timeout || before >= v.Definition.Timeout {
 				continue
 			}
 			f := Finding{Severity: Err, Rule: "job-timeout", Key: "timeout", Step: node.ID}
-			f.Message = fmt.Sprintf("the sleeps up to step %s take %s, and the job's timeout is %s", node.ID, took[n], v.def.Timeout)
+			f.Message = fmt.Sprintf("the sleeps up to step %s take %s, and the job's timeout is %s", node.ID, took[n], v.Definition.Timeout)
 			f.Why, f.Hint = "no job can end in time", "give the job more time"
 			v.add(f)
 		}
@@ -135,34 +135,34 @@ func (v *verification) wayThrough() {
 
 // width compares the instances of a fan-out with the slots of the job.
 func (v *verification) width(n int) {
-	node := v.def.Node(n)
-	if node.Parallel <= v.def.Workers || node.Kind.Waits() || v.written().Workers == 0 {
+	node := v.Definition.Node(n)
+	if node.Parallel <= v.Definition.Workers || node.Kind.Waits() || v.written().Workers == 0 {
 		return
 	}
 	f := v.on(n, Warn, "parallel", "parallel")
-	f.Message = fmt.Sprintf("step %s allows %d instances at once, and the job %d steps", node.ID, node.Parallel, v.def.Workers)
+	f.Message = fmt.Sprintf("step %s allows %d instances at once, and the job %d steps", node.ID, node.Parallel, v.Definition.Workers)
 	f.Why, f.Hint = "there are never more than the job's workers", "raise workers, or leave parallel out"
 	v.add(f)
 }
 
 // written returns the file as it was written.
-func (v *verification) written() *workflow.File { return &v.reading.file }
+func (v *verification) written() *workflow.File { return &v.Reading.File }
 
 // private reports whether the work of a step sees only what its expressions pass to it.
 // Commands and handlers can read all inputs.
 func (v *verification) private(n int) bool {
-	node, s := v.def.Node(n), v.steps[n]
+	node, s := v.Definition.Node(n), v.Steps[n]
 	return node.Kind == workflow.KindHTTP || node.Kind.Waits() || node.Kind == workflow.KindRun && !strings.Contains(s.Run, "PAWL_INPUT") && !strings.Contains(s.Run, "./")
 }
 
 func (v *verification) unusedAxes(n int) {
-	node := v.def.Node(n)
+	node := v.Definition.Node(n)
 	if len(node.Matrix) == 0 || !v.private(n) {
 		return
 	}
 	for _, axis := range node.Matrix {
-		used := slices.ContainsFunc(v.exprs, func(e *expr) bool {
-			return e.node == n && (e.names["matrix."+axis.Name] || e.names["index"] || strings.Contains(e.text, "matrix[") || strings.Contains(e.text, "(matrix)"))
+		used := slices.ContainsFunc(v.Exprs, func(e *Expr) bool {
+			return e.Node == n && (e.Names["matrix."+axis.Name] || e.Names["index"] || strings.Contains(e.Text, "matrix[") || strings.Contains(e.Text, "(matrix)"))
 		})
 		if used || len(axis.Values) < 2 {
 			continue
@@ -177,14 +177,14 @@ func (v *verification) unusedAxes(n int) {
 
 // unusedInputs reports inputs that nothing can read.
 func (v *verification) unusedInputs() {
-	for n := 1; n <= len(v.def.Nodes); n++ {
+	for n := 1; n <= len(v.Definition.Nodes); n++ {
 		if !v.private(n) {
 			return
 		}
 	}
-	for _, in := range v.def.Inputs {
-		used := slices.ContainsFunc(v.exprs, func(e *expr) bool {
-			return e.names["inputs."+in.Name] || strings.Contains(e.text, "inputs[") || strings.Contains(e.text, "(inputs)")
+	for _, in := range v.Definition.Inputs {
+		used := slices.ContainsFunc(v.Exprs, func(e *Expr) bool {
+			return e.Names["inputs."+in.Name] || strings.Contains(e.Text, "inputs[") || strings.Contains(e.Text, "(inputs)")
 		})
 		if used {
 			continue
@@ -200,14 +200,14 @@ func (v *verification) unusedInputs() {
 func (v *verification) sharedSignals() {
 	var waits []int
 	before := map[int][]int{}
-	for n := 1; n <= len(v.def.Nodes); n++ {
-		if v.def.Node(n).Kind == workflow.KindEvent {
-			waits, before[n] = append(waits, n), v.def.Ancestors(n)
+	for n := 1; n <= len(v.Definition.Nodes); n++ {
+		if v.Definition.Node(n).Kind == workflow.KindEvent {
+			waits, before[n] = append(waits, n), v.Definition.Ancestors(n)
 		}
 	}
 	for i, a := range waits {
 		for _, b := range waits[i+1:] {
-			x, y := v.def.Node(a), v.def.Node(b)
+			x, y := v.Definition.Node(a), v.Definition.Node(b)
 			if x.Event != y.Event || slices.Contains(before[b], a) || slices.Contains(before[a], b) {
 				continue
 			}
@@ -224,19 +224,19 @@ func (v *verification) sharedSignals() {
 var beforeSteps = []machine.State{lifecycle.StepComplete, lifecycle.StepSkipped, lifecycle.StepResolvedManually}
 
 // statusWords checks the words that a status is compared with.
-func (v *verification) statusWords(e *expr) {
+func (v *verification) statusWords(e *Expr) {
 	possible, where := beforeSteps, "when the step begins"
 	switch {
-	case e.use == useOutput:
+	case e.Use == UseOutput:
 		where = "when a job completes"
-	case e.node > 0 && v.def.Node(e.node).Hook != workflow.NoHook:
+	case e.Node > 0 && v.Definition.Node(e.Node).Hook != workflow.NoHook:
 		possible, where = lifecycle.Step.Ends, "when hooks run"
 	}
-	for _, ref := range e.stats {
-		for _, word := range ref.words {
-			id, f := v.def.Node(ref.node).ID, Finding{Key: e.path}
-			if e.node > 0 {
-				f.Step = v.def.Node(e.node).ID
+	for _, ref := range e.Statuses {
+		for _, word := range ref.Words {
+			id, f := v.Definition.Node(ref.Node).ID, Finding{Key: e.Path}
+			if e.Node > 0 {
+				f.Step = v.Definition.Node(e.Node).ID
 			}
 			switch {
 			case !lifecycle.Step.Has(machine.State(word)):

@@ -9,10 +9,10 @@ import (
 
 // outputFields checks the fields that an expression uses of an output against those
 // that the step can have.
-func (v *verification) outputFields(e *expr) {
-	for _, ref := range e.outs {
-		node := v.def.Node(ref.node)
-		fields, instance := ref.fields, false
+func (v *verification) outputFields(e *Expr) {
+	for _, ref := range e.Outputs {
+		node := v.Definition.Node(ref.Node)
+		fields, instance := ref.Fields, false
 		if node.Fans() && len(fields) > 0 && fields[0] == "[]" {
 			fields, instance = fields[1:], true
 			if len(node.Matrix) > 0 {
@@ -33,10 +33,10 @@ func (v *verification) outputFields(e *expr) {
 	}
 }
 
-func (v *verification) wrong(e *expr, severity Severity, rule, why, hint, format string, args ...any) {
-	f := Finding{Severity: severity, Rule: rule, Key: e.path, Why: why, Hint: hint, Message: fmt.Sprintf(format, args...)}
-	if e.node > 0 {
-		f.Step = v.def.Node(e.node).ID
+func (v *verification) wrong(e *Expr, severity Severity, rule, why, hint, format string, args ...any) {
+	f := Finding{Severity: severity, Rule: rule, Key: e.Path, Why: why, Hint: hint, Message: fmt.Sprintf(format, args...)}
+	if e.Node > 0 {
+		f.Step = v.Definition.Node(e.Node).ID
 	}
 	v.add(f)
 }
@@ -44,10 +44,10 @@ func (v *verification) wrong(e *expr, severity Severity, rule, why, hint, format
 const failsAlways = "the expression fails whenever it is evaluated"
 
 // listField reports a field that is used of the list of a fan-out.
-func (v *verification) listField(e *expr, ref outputRef, node *workflow.Node) {
-	if len(ref.fields) > 0 && ref.fields[0] != "[]" {
+func (v *verification) listField(e *Expr, ref OutputRef, node *workflow.Node) {
+	if len(ref.Fields) > 0 && ref.Fields[0] != "[]" {
 		v.wrong(e, Err, "output-field", failsAlways, fmt.Sprintf("take an element first: steps.%s.output[0], or map(steps.%s.output, ...)", node.ID, node.ID),
-			"the output of %s is the list of its instances' outputs, and has no field %q", node.ID, ref.fields[0])
+			"the output of %s is the list of its instances' outputs, and has no field %q", node.ID, ref.Fields[0])
 	}
 }
 
@@ -65,10 +65,10 @@ func nothing(node *workflow.Node) string {
 }
 
 // fieldOf reports fields that the output of a step cannot have.
-func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
+func (v *verification) fieldOf(e *Expr, node *workflow.Node, fields []string) {
 	if why := nothing(node); why != "" {
 		severity := Warn
-		if len(fields) > 0 || e.use == useForeach {
+		if len(fields) > 0 || e.Use == UseForeach {
 			severity = Err
 		}
 		v.wrong(e, severity, "no-output", "the expression always gets null", "give the step an output, or do not use it", "the output of %s is used, and it never has one: %s", node.ID, why)
@@ -89,9 +89,9 @@ func (v *verification) fieldOf(e *expr, node *workflow.Node, fields []string) {
 }
 
 // listOf reports a foreach over something that is not a list.
-func (v *verification) listOf(e *expr, node *workflow.Node) {
-	root, _ := e.reference()
-	if e.use != useForeach || root != "steps" || !e.whole || e.path != v.paths[e.node]+".foreach" {
+func (v *verification) listOf(e *Expr, node *workflow.Node) {
+	root, _ := e.Reference()
+	if e.Use != UseForeach || root != "steps" || !e.Whole || e.Path != v.Paths[e.Node]+".foreach" {
 		return
 	}
 	command := node.Kind == workflow.KindCommand || node.Kind == workflow.KindRun
@@ -109,7 +109,7 @@ func (v *verification) listOf(e *expr, node *workflow.Node) {
 
 // child checks a child workflow.
 func (v *verification) child(n int) {
-	node := v.def.Node(n)
+	node := v.Definition.Node(n)
 	if node.Child == nil {
 		return
 	}
@@ -118,15 +118,15 @@ func (v *verification) child(n int) {
 		return
 	}
 	v.calledAgain(n, node.Child.Definition.Name, node.Child.Definition.Concurrency)
-	for _, e := range v.at(useWait, n) {
+	for _, e := range v.At(UseWait, n) {
 		v.childInput(n, e)
 	}
 }
 
 // calledAgain reports a child that is a workflow that waits for it.
 func (v *verification) calledAgain(n int, name string, limit int) {
-	node := v.def.Node(n)
-	for _, def := range append(slices.Clone(v.above), v.def) {
+	node := v.Definition.Node(n)
+	for _, def := range append(slices.Clone(v.above), v.Definition) {
 		if def.Name != name {
 			continue
 		}
@@ -154,11 +154,11 @@ func (v *verification) calledAgain(n int, name string, limit int) {
 
 // childInput checks an input that is passed on against the type that the child
 // declares.
-func (v *verification) childInput(n int, e *expr) {
-	child := v.def.Node(n).Child.Definition
+func (v *verification) childInput(n int, e *Expr) {
+	child := v.Definition.Node(n).Child.Definition
 	for i := range child.Inputs {
 		in := &child.Inputs[i]
-		if e.path != v.paths[n]+".inputs."+in.Name || !e.whole {
+		if e.Path != v.Paths[n]+".inputs."+in.Name || !e.Whole {
 			continue
 		}
 		have := v.typeOf(e)
@@ -166,16 +166,16 @@ func (v *verification) childInput(n int, e *expr) {
 			return
 		}
 		v.wrong(e, Err, "child-input", "the step fails whenever it starts", "convert it, or change the type that the child declares",
-			"input %s of workflow %s is of type %s, and ${{ %s }} is of type %s", in.Name, child.Name, in.Type, e.text, have)
+			"input %s of workflow %s is of type %s, and ${{ %s }} is of type %s", in.Name, child.Name, in.Type, e.Text, have)
 	}
 }
 
 // typeOf returns the type of an expression that is only a path, or "".
-func (v *verification) typeOf(e *expr) workflow.InputType {
-	root, fields := e.reference()
+func (v *verification) typeOf(e *Expr) workflow.InputType {
+	root, fields := e.Reference()
 	switch {
 	case root == "inputs" && len(fields) == 1:
-		for _, in := range v.def.Inputs {
+		for _, in := range v.Definition.Inputs {
 			if in.Name == fields[0] {
 				return in.Type
 			}
@@ -183,7 +183,7 @@ func (v *verification) typeOf(e *expr) workflow.InputType {
 	case root == "steps" && len(fields) == 2 && fields[1] == "status":
 		return workflow.TypeString
 	case root == "steps" && len(fields) == 2:
-		node := v.def.Node(v.def.NodeByID(fields[0]))
+		node := v.Definition.Node(v.Definition.NodeByID(fields[0]))
 		command := node.Kind == workflow.KindCommand || node.Kind == workflow.KindRun
 		switch {
 		case node.Fans(), command && node.Output == workflow.OutputLines:

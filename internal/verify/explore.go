@@ -28,9 +28,9 @@ const (
 // ends first. How a step fails does not matter to other steps: every way of failing is
 // tried where the step first runs, and later they count as one.
 type explorer struct {
-	r        *reading
+	r        *Reading
 	pick     func(n int) int
-	actor    func(w *world) *pawl.Step // returns the step whose turn it is
+	actor    func(w *World) *pawl.Step // returns the step whose turn it is
 	seen     map[[16]byte]bool
 	ways     map[int]bool    // nodes whose ways of failing were tried
 	began    map[int]bool    // nodes that have run
@@ -44,21 +44,21 @@ type explorer struct {
 	endings  map[machine.State]int
 	cut      bool             // a limit was reached
 	endless  map[int]Timeline // the path to a wait that does not end by itself
-	report   func(Finding, *world)
+	report   func(Finding, *World)
 	fault    error
 	stop     <-chan struct{} // closed to stop the exploration
 	buffer   []byte          // of key
 }
 
-func newExplorer(r *reading) *explorer {
+func newExplorer(r *Reading) *explorer {
 	x := &explorer{r: r, actor: actor, seen: map[[16]byte]bool{}, ways: map[int]bool{}, began: map[int]bool{}, truths: map[int][2]bool{},
 		opaques: map[int]bool{}, readers: map[int][]int{}, named: map[int]bool{}, endless: map[int]Timeline{}, endings: map[machine.State]int{}}
-	for _, e := range r.exprs {
-		for _, n := range e.nodes() {
-			if e.use == useOutput {
+	for _, e := range r.Exprs {
+		for _, n := range e.Nodes() {
+			if e.Use == UseOutput {
 				x.named[n] = true
-			} else if !slices.Contains(x.readers[n], e.node) {
-				x.readers[n] = append(x.readers[n], e.node)
+			} else if !slices.Contains(x.readers[n], e.Node) {
+				x.readers[n] = append(x.readers[n], e.Node)
 			}
 		}
 	}
@@ -68,10 +68,10 @@ func newExplorer(r *reading) *explorer {
 // run explores everything, or as much as the limits allow and then some paths at
 // random.
 func (x *explorer) run(sets []json.RawMessage) {
-	var queue []*world
+	var queue []*World
 	for _, set := range sets {
-		origin := newWorld(x.r.def, set, x)
-		queue = append(queue, x.follow(origin, (*world).start)...)
+		origin := New(x.r.Definition, set, x)
+		queue = append(queue, x.follow(origin, (*World).Start)...)
 	}
 	for len(queue) > 0 && !x.over() {
 		if x.states >= MaxStates || x.work >= maxWork {
@@ -99,8 +99,8 @@ func (x *explorer) over() bool {
 
 // follow does something to a world in every way in which it can turn out, and returns
 // the worlds that are new and have not ended.
-func (x *explorer) follow(origin *world, do func(*world) error) []*world {
-	var next []*world
+func (x *explorer) follow(origin *World, do func(*World) error) []*World {
+	var next []*World
 	for script := []int{}; ; {
 		var counts []int
 		x.pick = func(n int) int {
@@ -111,12 +111,12 @@ func (x *explorer) follow(origin *world, do func(*world) error) []*world {
 			}
 			return script[i]
 		}
-		w := origin.clone()
+		w := origin.Clone()
 		x.outcomes++
-		x.work += len(w.all()) + 1
+		x.work += len(w.All()) + 1
 		err := do(w)
 		if x.arrived(w, err) {
-			w.compact(origin)
+			w.Compact(origin)
 			next = append(next, w)
 		}
 		script = script[:len(counts)]
@@ -131,16 +131,16 @@ func (x *explorer) follow(origin *world, do func(*world) error) []*world {
 }
 
 // arrived records a world after a step, and reports whether to continue from it.
-func (x *explorer) arrived(w *world, err error) bool {
+func (x *explorer) arrived(w *World, err error) bool {
 	if err == nil {
-		err = w.check()
+		err = w.Check()
 	}
 	if err != nil {
 		x.fault = err
 		x.report(Finding{Rule: "broken", Severity: Err, Message: "a decision about this workflow fails: " + err.Error(), Why: "this is a fault of Pawl and not of the workflow", Hint: "please report it, with the file"}, w)
 		return false
 	}
-	if w.ended() {
+	if w.Ended() {
 		x.endings[w.Job().State]++
 		return false
 	}
@@ -164,12 +164,12 @@ func (x *explorer) random(sets []json.RawMessage) {
 	}
 	limit := x.work + randomWork
 	for run := 0; run < randomRuns && x.work < limit && !x.over(); run++ {
-		w := newWorld(x.r.def, sets[run%len(sets)], x)
-		err := w.start()
+		w := New(x.r.Definition, sets[run%len(sets)], x)
+		err := w.Start()
 		x.arrived(w, err)
-		for err == nil && !w.ended() && !x.over() {
+		for err == nil && !w.Ended() && !x.over() {
 			x.outcomes++
-			x.work += len(w.all()) + 1
+			x.work += len(w.All()) + 1
 			err = x.advance(w)
 			x.arrived(w, err)
 		}
@@ -177,7 +177,7 @@ func (x *explorer) random(sets []json.RawMessage) {
 }
 
 // key identifies what still matters of a world.
-func (x *explorer) key(w *world) [16]byte {
+func (x *explorer) key(w *World) [16]byte {
 	b := x.buffer[:0]
 	text := func(parts ...string) {
 		for _, p := range parts {
@@ -189,11 +189,11 @@ func (x *explorer) key(w *world) [16]byte {
 			b = append(strconv.AppendInt(b, int64(n), 10), ' ')
 		}
 	}
-	text(string(w.Job().State), string(w.Job().Ending), string(w.inputs))
+	text(string(w.Job().State), string(w.Job().Ending), string(w.Inputs))
 	number(int(w.Job().Hooks))
-	for _, s := range w.all() {
+	for _, s := range w.All() {
 		n, over := s.Ord.Node(), lifecycle.Step.Ended(s.State)
-		if over && s.Ord.Instance() != 0 && lifecycle.Step.Ended(w.step(s.Ord.Parent()).State) {
+		if over && s.Ord.Instance() != 0 && lifecycle.Step.Ended(w.At(s.Ord.Parent()).State) {
 			continue
 		}
 		number(int(s.Ord))
@@ -211,8 +211,8 @@ func (x *explorer) key(w *world) [16]byte {
 			text(string(s.State), string(s.DueEvent), string(s.Input))
 		}
 	}
-	for _, fact := range slices.Sorted(maps.Keys(w.facts)) {
-		text(fact, strconv.FormatBool(w.facts[fact]))
+	for _, fact := range slices.Sorted(maps.Keys(w.Facts)) {
+		text(fact, strconv.FormatBool(w.Facts[fact]))
 	}
 	x.buffer = b
 	sum := sha256.Sum256(b)
@@ -220,12 +220,12 @@ func (x *explorer) key(w *world) [16]byte {
 }
 
 // matters reports whether anything will still read the output or the status of a node.
-func (x *explorer) matters(w *world, n int) bool {
+func (x *explorer) matters(w *World, n int) bool {
 	if x.named[n] && w.Job().Ending == "" {
 		return true
 	}
 	for _, reader := range x.readers[n] {
-		if s := w.step(pawl.MakeOrd(reader, 0)); !lifecycle.Step.Ended(s.State) {
+		if s := w.At(pawl.MakeOrd(reader, 0)); !lifecycle.Step.Ended(s.State) {
 			return true
 		}
 	}

@@ -12,27 +12,27 @@ import (
 // Walk takes a job to its end by chance: any step may end next, and each time in
 // every way there is.
 func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, error) {
-	r, err := read(def)
+	r, err := Read(def)
 	if err != nil {
 		return "", nil, err
 	}
-	sets, err := r.inputs(nil, inputSets)
+	sets, err := r.Inputs(nil, InputSets)
 	if err != nil {
 		return "", nil, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := newExplorer(r)
 	var findings []Finding
-	x.report = func(f Finding, w *world) {
-		f.Trace = w.timeline()
+	x.report = func(f Finding, w *World) {
+		f.Trace = w.Timeline()
 		findings = append(findings, f)
 	}
 	x.pick = rng.IntN
-	x.actor = func(w *world) *pawl.Step {
+	x.actor = func(w *World) *pawl.Step {
 		clear(x.ways)
 		var able []*pawl.Step
-		for _, s := range w.all() {
-			if s.State == lifecycle.StepInProgress && !w.isFan(s) || s.State == lifecycle.StepPending && s.DueAt > 0 {
+		for _, s := range w.All() {
+			if s.State == lifecycle.StepInProgress && !w.IsFan(s) || s.State == lifecycle.StepPending && s.DueAt > 0 {
 				able = append(able, s)
 			}
 		}
@@ -41,9 +41,9 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 		}
 		return able[rng.IntN(len(able))]
 	}
-	w := newWorld(def, sets[rng.IntN(len(sets))], x)
-	for err = w.start(); err == nil && !w.ended(); err = x.advance(w) {
-		if err := w.check(); err != nil {
+	w := New(def, sets[rng.IntN(len(sets))], x)
+	for err = w.Start(); err == nil && !w.Ended(); err = x.advance(w) {
+		if err := w.Check(); err != nil {
 			return "", nil, err
 		}
 	}
@@ -53,28 +53,28 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 // Stuck continues a job in which nothing more can happen, and returns what is said of
 // it then, and of one that counts wrong.
 func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
-	r, err := read(def)
+	r, err := Read(def)
 	if err != nil {
 		return err, err, err
 	}
 	x := newExplorer(r)
 	x.pick = func(int) int { return 0 }
-	w := newWorld(def, []byte("{}"), x)
+	w := New(def, []byte("{}"), x)
 	w.Job().State = lifecycle.JobRunning // and no step has been started
 	s := &simulation{}
 	explored, simulated = x.advance(w), s.run(w)
 	w.Job().Active = 1
-	return explored, simulated, w.check()
+	return explored, simulated, w.Check()
 }
 
 // Halted explores after a stop, and returns how many outcomes it goes through all the
 // same.
 func Halted(def *workflow.Definition) (outcomes int, err error) {
-	r, err := read(def)
+	r, err := Read(def)
 	if err != nil {
 		return 0, err
 	}
-	sets, err := r.inputs(nil, 1)
+	sets, err := r.Inputs(nil, 1)
 	if err != nil {
 		return 0, err
 	}

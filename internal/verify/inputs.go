@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// inputSets bounds the sets of inputs that are tried.
-const inputSets = 16
+// InputSets bounds the sets of inputs that are tried.
+const InputSets = 16
 
 // candidates are texts that match many patterns of real files.
 var candidates = []string{"made up", "x", "a", "1", "10", "1s", "2026-01-31", "2026-01-31T12:00:00Z", "12:00", "main", "v1.2.3", "https://example.org/", "http://example.org/", "someone@example.org", "example.org", "abc123", "ABC", "00000000"}
@@ -74,13 +74,13 @@ func fitting(in *workflow.Input, s *shape) []any {
 	return good
 }
 
-// inputs returns the sets of inputs that are worth trying, the simplest first, at most
+// Inputs returns the sets of inputs that are worth trying, the simplest first, at most
 // limit. Inputs that conditions depend on vary. It is an error if a value that is
 // required cannot be made up.
-func (r *reading) inputs(given map[string]any, limit int) ([]json.RawMessage, error) {
+func (r *Reading) Inputs(given map[string]any, limit int) ([]json.RawMessage, error) {
 	sets := []map[string]any{{}}
-	for i := range r.def.Inputs {
-		in := &r.def.Inputs[i]
+	for i := range r.Definition.Inputs {
+		in := &r.Definition.Inputs[i]
 		if v, ok := given[in.Name]; ok {
 			each(sets, in.Name, v)
 			continue
@@ -104,7 +104,7 @@ func (r *reading) inputs(given map[string]any, limit int) ([]json.RawMessage, er
 				delete(set, name)
 			}
 		}
-		raw, err := r.def.BindInputs(set)
+		raw, err := r.Definition.BindInputs(set)
 		if err != nil {
 			return nil, err
 		}
@@ -185,10 +185,10 @@ func schemaOf(in *workflow.Input) workflow.InputSchema {
 }
 
 // forms returns the values that a person may give for an approval, the simplest first.
-func (r *reading) forms(n int, all bool) []json.RawMessage {
-	approval := r.def.Node(n).Approval
+func (r *Reading) forms(n int, all bool) []json.RawMessage {
+	approval := r.Definition.Node(n).Approval
 	s := r.shapes.outputs[n]
-	if r.def.Node(n).Fans() && s.element != nil {
+	if r.Definition.Node(n).Fans() && s.element != nil {
 		s = s.element
 	}
 	sets := []map[string]any{{}}
@@ -211,7 +211,7 @@ func (r *reading) forms(n int, all bool) []json.RawMessage {
 				delete(set, name)
 			}
 		}
-		if raw, err := r.def.BindForm(n, set); err == nil {
+		if raw, err := r.Definition.BindForm(n, set); err == nil {
 			forms = append(forms, raw)
 		}
 	}
@@ -221,9 +221,9 @@ func (r *reading) forms(n int, all bool) []json.RawMessage {
 	return forms
 }
 
-// results returns possible outputs of a step, the simplest first: all that make a
+// Results returns possible outputs of a step, the simplest first: all that make a
 // difference, or one.
-func (r *reading) results(n int, instance, all bool) []json.RawMessage {
+func (r *Reading) Results(n int, instance, all bool) []json.RawMessage {
 	key := resultKey{n, instance, all}
 	if r.known[key] == nil {
 		r.known[key] = r.makeUp(n, instance, all)
@@ -236,8 +236,8 @@ type resultKey struct {
 	instance, all bool
 }
 
-func (r *reading) makeUp(n int, instance, all bool) []json.RawMessage {
-	node := r.def.Node(n)
+func (r *Reading) makeUp(n int, instance, all bool) []json.RawMessage {
+	node := r.Definition.Node(n)
 	if node.Kind == workflow.KindApproval {
 		return r.forms(n, all)
 	}

@@ -12,17 +12,17 @@ import (
 // The rule about outputs that may be missing.
 const ruleMissing = "missing-output"
 
-// read checks expressions that have just been evaluated for missing outputs.
-func (x *explorer) read(w *world, at use, node int, scope *workflow.Scope, err error) {
+// Read checks expressions that have just been evaluated for missing outputs.
+func (x *explorer) Read(w *World, at Use, node int, scope *workflow.Scope, err error) {
 	var failed *workflow.ExpressionError
 	errors.As(err, &failed)
-	for _, e := range x.r.at(at, node) {
-		mine := failed != nil && failed.Text == e.text
-		for _, ref := range e.missing(scope, mine) {
+	for _, e := range x.r.At(at, node) {
+		mine := failed != nil && failed.Text == e.Text
+		for _, ref := range e.Missing(scope, mine) {
 			switch {
 			case mine:
 				x.missing(w, e, ref, scope, Err)
-			case err == nil && e.printed():
+			case err == nil && e.Printed():
 				x.missing(w, e, ref, scope, Warn)
 			}
 		}
@@ -36,25 +36,25 @@ var becauses = map[machine.State]string{
 	lifecycle.StepPermanentError: "failed",
 }
 
-func (x *explorer) missing(w *world, e *expr, ref outputRef, scope *workflow.Scope, severity Severity) {
-	id, because := x.r.def.Node(ref.node).ID, becauses[scope.Statuses[ref.node]]
+func (x *explorer) missing(w *World, e *Expr, ref OutputRef, scope *workflow.Scope, severity Severity) {
+	id, because := x.r.Definition.Node(ref.Node).ID, becauses[scope.Statuses[ref.Node]]
 	if because == "" {
-		because = "is " + string(scope.Statuses[ref.node])
+		because = "is " + string(scope.Statuses[ref.Node])
 	}
 	who := "the job"
-	f := Finding{Severity: severity, Rule: ruleMissing, Key: e.path}
-	if e.node > 0 {
-		f.Step = x.r.def.Node(e.node).ID
+	f := Finding{Severity: severity, Rule: ruleMissing, Key: e.Path}
+	if e.Node > 0 {
+		f.Step = x.r.Definition.Node(e.Node).ID
 		who = "step " + f.Step
 	}
-	f.Message = fmt.Sprintf("%s uses the output of %s in ${{ %s }}, and there may be none: here %s %s", who, id, e.text, id, because)
+	f.Message = fmt.Sprintf("%s uses the output of %s in ${{ %s }}, and there may be none: here %s %s", who, id, e.Text, id, because)
 	f.Why = "the output is null then, and the expression becomes empty text"
 	if severity == Err {
 		f.Why = "the output is null then, the expression fails, and " + who + " with it"
 	}
 	f.Hint = fmt.Sprintf("check steps.%s.status == \"complete\" first, or write steps.%s.output ?? a default", id, id)
-	if len(ref.fields) > 0 && ref.fields[0] != "[]" {
-		f.Hint = fmt.Sprintf("check steps.%s.status == \"complete\" first, or write steps.%s.output?.%s ?? a default", id, id, ref.fields[0])
+	if len(ref.Fields) > 0 && ref.Fields[0] != "[]" {
+		f.Hint = fmt.Sprintf("check steps.%s.status == \"complete\" first, or write steps.%s.output?.%s ?? a default", id, id, ref.Fields[0])
 	}
 	x.report(f, w)
 }

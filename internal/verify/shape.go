@@ -43,7 +43,7 @@ func (s *shape) elements() *shape {
 
 // shapes are those of the outputs of steps, and of inputs.
 type shapes struct {
-	r       *reading
+	r       *Reading
 	outputs map[int]*shape
 	inputs  map[string]*shape
 	items   map[int]*shape // of the items of a foreach
@@ -51,35 +51,35 @@ type shapes struct {
 
 // newShapes learns from every expression. The sources of the items of a foreach come
 // first.
-func newShapes(r *reading) *shapes {
+func newShapes(r *Reading) *shapes {
 	k := &shapes{r: r, outputs: map[int]*shape{}, inputs: map[string]*shape{}, items: map[int]*shape{}}
-	for n := 1; n <= len(r.def.Nodes); n++ {
+	for n := 1; n <= len(r.Definition.Nodes); n++ {
 		k.outputs[n], k.items[n] = &shape{}, &shape{}
-		if r.def.Node(n).Fans() {
+		if r.Definition.Node(n).Fans() {
 			k.outputs[n].list, k.outputs[n].element = true, &shape{}
 		}
 	}
-	for _, in := range r.def.Inputs {
+	for _, in := range r.Definition.Inputs {
 		k.inputs[in.Name] = &shape{}
 	}
-	for n := 1; n <= len(r.def.Nodes); n++ {
-		for _, e := range r.at(useForeach, n) {
+	for n := 1; n <= len(r.Definition.Nodes); n++ {
+		for _, e := range r.At(UseForeach, n) {
 			w := &learner{k: k, e: e, decides: true}
-			if of := w.walk(e.tree); of != nil && e.whole && e.path == r.paths[n]+".foreach" {
+			if of := w.walk(e.tree); of != nil && e.Whole && e.Path == r.Paths[n]+".foreach" {
 				of.decides = true
 				k.items[n] = of.elements()
 			}
 		}
 	}
-	for _, e := range r.exprs {
-		if e.use == useForeach {
+	for _, e := range r.Exprs {
+		if e.Use == UseForeach {
 			continue
 		}
-		w := &learner{k: k, e: e, decides: e.use == useIf}
+		w := &learner{k: k, e: e, decides: e.Use == UseIf}
 		if s := w.walk(e.tree); s != nil {
-			if e.use == useIf {
+			if e.Use == UseIf {
 				s.truth, s.decides = true, true
-			} else if !e.whole {
+			} else if !e.Whole {
 				s.text = true
 			}
 		}
@@ -90,7 +90,7 @@ func newShapes(r *reading) *shapes {
 // A learner walks one expression.
 type learner struct {
 	k       *shapes
-	e       *expr
+	e       *Expr
 	decides bool
 	locals  map[string]*shape
 	pointer *shape // of the predicate around
@@ -108,8 +108,8 @@ func (w *learner) walk(n ast.Node) *shape {
 func (w *learner) of(n ast.Node) *shape {
 	switch n := n.(type) {
 	case *ast.IdentifierNode:
-		if n.Value == "item" && w.e.node > 0 {
-			return w.k.items[w.e.node]
+		if n.Value == "item" && w.e.Node > 0 {
+			return w.k.items[w.e.Node]
 		}
 		return w.locals[n.Value]
 	case *ast.PointerNode:
@@ -175,7 +175,7 @@ func (w *learner) member(n *ast.MemberNode) *shape {
 	if root, fields, _ := path(n); len(fields) > 0 {
 		switch {
 		case root == "steps" && len(fields) == 2 && fields[1] == "output":
-			return w.k.outputs[w.k.r.def.NodeByID(fields[0])]
+			return w.k.outputs[w.k.r.Definition.NodeByID(fields[0])]
 		case root == "inputs" && len(fields) == 1:
 			return w.k.inputs[fields[0]]
 		case root == "steps" && len(fields) < 3, root == "matrix", root == "job", root == "env":
@@ -403,7 +403,7 @@ func (s *shape) around() []any {
 
 // variants returns possible outputs of step n, the simplest first.
 func (k *shapes) variants(n int, instance, all bool) []any {
-	node, s := k.r.def.Node(n), k.outputs[n]
+	node, s := k.r.Definition.Node(n), k.outputs[n]
 	if instance && s.element != nil {
 		s = s.element
 		if len(node.Matrix) > 0 {

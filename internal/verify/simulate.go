@@ -81,10 +81,10 @@ type simulation struct {
 	faults map[Fault]bool
 	agenda agenda
 	now    int64
-	worlds []*world
-	minds  map[*workflow.Definition]*reading
-	seen   map[*world]map[pawl.Ord]stage
-	sent   map[*world]map[string]int
+	worlds []*World
+	minds  map[*workflow.Definition]*Reading
+	seen   map[*World]map[pawl.Ord]stage
+	sent   map[*World]map[string]int
 	result Result
 	worker uint32
 }
@@ -101,8 +101,8 @@ type stage struct {
 // the seed. The same definition, inputs, faults and seed give the same result. The
 // error is of kind Invalid if the inputs are wrong.
 func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
-	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: epoch,
-		minds: map[*workflow.Definition]*reading{}, seen: map[*world]map[pawl.Ord]stage{}, sent: map[*world]map[string]int{}}
+	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: Epoch,
+		minds: map[*workflow.Definition]*Reading{}, seen: map[*World]map[pawl.Ord]stage{}, sent: map[*World]map[string]int{}}
 	for _, f := range cfg.Faults {
 		s.faults[f] = true
 	}
@@ -110,7 +110,7 @@ func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets, err := r.inputs(cfg.Inputs, 1)
+	sets, err := r.Inputs(cfg.Inputs, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +121,9 @@ func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
 	return &s.result, nil
 }
 
-func (s *simulation) reading(def *workflow.Definition) (*reading, error) {
+func (s *simulation) reading(def *workflow.Definition) (*Reading, error) {
 	if s.minds[def] == nil {
-		r, err := read(def)
+		r, err := Read(def)
 		if err != nil {
 			return nil, err
 		}
@@ -133,11 +133,11 @@ func (s *simulation) reading(def *workflow.Definition) (*reading, error) {
 }
 
 // open makes a job, which starts a moment later.
-func (s *simulation) open(def *workflow.Definition, inputs json.RawMessage, parent *world, at pawl.Ord) *world {
-	w := newWorld(def, inputs, s)
-	w.now, w.jitter, w.spawn = s.now, s.rng.Float64, s.spawn
+func (s *simulation) open(def *workflow.Definition, inputs json.RawMessage, parent *World, at pawl.Ord) *World {
+	w := New(def, inputs, s)
+	w.Now, w.Jitter, w.SpawnChild = s.now, s.rng.Float64, s.spawn
 	if parent != nil {
-		w.attach(parent, at)
+		w.Attach(parent, at)
 	}
 	s.worlds = append(s.worlds, w)
 	s.seen[w], s.sent[w] = map[pawl.Ord]stage{}, map[string]int{}
@@ -146,7 +146,7 @@ func (s *simulation) open(def *workflow.Definition, inputs json.RawMessage, pare
 			return nil
 		}
 		s.early(w)
-		return w.start()
+		return w.Start()
 	})
 	return w
 }
@@ -172,38 +172,38 @@ func (s *simulation) with(f Fault, rate float64) bool { return s.faults[f] && s.
 
 // run processes the agenda until the job has ended. It returns the invariant that did
 // not hold.
-func (s *simulation) run(root *world) error {
+func (s *simulation) run(root *World) error {
 	for range maxEvents {
 		if err := s.arrange(); err != nil {
 			return err
 		}
 		at, do := s.upcoming()
 		if do == nil {
-			if root.ended() {
+			if root.Ended() {
 				return nil
 			}
-			return fmt.Errorf("job %s is %s, and nothing more can happen", root.def.Name, root.Job().State)
+			return fmt.Errorf("job %s is %s, and nothing more can happen", root.Definition.Name, root.Job().State)
 		}
 		s.now = max(s.now, at)
 		for _, w := range s.worlds {
-			w.now = s.now
+			w.Now = s.now
 		}
 		if err := do(); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("job %s has not ended after %d events", root.def.Name, maxEvents)
+	return fmt.Errorf("job %s has not ended after %d events", root.Definition.Name, maxEvents)
 }
 
 // upcoming returns what happens next: something on the agenda, or a deadline.
 func (s *simulation) upcoming() (at int64, do func() error) {
 	for _, w := range s.worlds {
 		if w.Job().State == lifecycle.JobRunning && w.Job().DueAt > 0 && (do == nil || w.Job().DueAt < at) {
-			at, do = w.Job().DueAt, w.timeOut
+			at, do = w.Job().DueAt, w.TimeOut
 		}
-		for _, step := range w.all() {
+		for _, step := range w.All() {
 			if step.DueAt > 0 && !lifecycle.Step.Ended(step.State) && (do == nil || step.DueAt < at) {
-				at, do = step.DueAt, func() error { return w.fire(step) }
+				at, do = step.DueAt, func() error { return w.Fire(step) }
 			}
 		}
 	}
@@ -218,11 +218,11 @@ func (s *simulation) upcoming() (at int64, do func() error) {
 // follows on the agenda. Children come first, since their end matters to their parents.
 func (s *simulation) arrange() error {
 	for _, w := range slices.Backward(s.worlds) {
-		s.result.Timeline = append(s.result.Timeline, w.drain()...)
-		if err := w.check(); err != nil {
+		s.result.Timeline = append(s.result.Timeline, w.Drain()...)
+		if err := w.Check(); err != nil {
 			return err
 		}
-		for _, step := range slices.Clone(w.all()) {
+		for _, step := range slices.Clone(w.All()) {
 			now := stage{step.State, step.Claims, step.DueEvent == lifecycle.StepCancel}
 			if was, ok := s.seen[w][step.Ord]; ok && was == now {
 				continue
@@ -238,37 +238,37 @@ func (s *simulation) arrange() error {
 }
 
 // wake informs the parent of a job that has ended.
-func (s *simulation) wake(w *world) error {
-	if w.parent == nil || !w.ended() {
+func (s *simulation) wake(w *World) error {
+	if w.ParentJob == nil || !w.Ended() {
 		return nil
 	}
-	p := w.parent.step(w.parentStep)
-	if w.parent.childEnded(w.parentStep) || p.State != lifecycle.StepInProgress {
+	p := w.ParentJob.At(w.ParentStep)
+	if w.ParentJob.ChildEnded(w.ParentStep) || p.State != lifecycle.StepInProgress {
 		return nil
 	}
-	end := decide.ChildEnd{Output: orNull(w.Job().Output)}
+	end := decide.ChildEnd{Output: OrNull(w.Job().Output)}
 	if w.Job().State != lifecycle.JobCompleted {
-		end.Failure = failure("child", "its child job is "+string(w.Job().State), true)
+		end.Failure = Failure("child", "its child job is "+string(w.Job().State), true)
 	}
-	return s.endChild(w.parent, w.parentStep, end)
+	return s.endChild(w.ParentJob, w.ParentStep, end)
 }
 
-func (s *simulation) endChild(w *world, ord pawl.Ord, end decide.ChildEnd) error {
-	step := w.step(ord)
+func (s *simulation) endChild(w *World, ord pawl.Ord, end decide.ChildEnd) error {
+	step := w.At(ord)
 	if step.State != lifecycle.StepInProgress {
 		return nil
 	}
-	return w.endChild(ord, end)
+	return w.EndChild(ord, end)
 }
 
-func (s *simulation) conclude(root *world, broken error) {
+func (s *simulation) conclude(root *World, broken error) {
 	r := &s.result
-	r.Status, r.Output = root.Job().State, orNull(root.Job().Output)
+	r.Status, r.Output = root.Job().State, OrNull(root.Job().Output)
 	end := s.now
-	if root.ended() {
+	if root.Ended() {
 		end = root.Job().CompletedAt // reports may have come later
 	}
-	r.Took = pawl.Duration(time.Duration(end-epoch) * time.Microsecond)
+	r.Took = pawl.Duration(time.Duration(end-Epoch) * time.Microsecond)
 	if root.Job().Error != nil && root.Job().State != lifecycle.JobCompleted {
 		r.Error = root.Job().Error.Message
 	}
@@ -276,8 +276,8 @@ func (s *simulation) conclude(root *world, broken error) {
 		r.Broken = broken.Error()
 	}
 	for _, w := range s.worlds {
-		s.result.Timeline = append(s.result.Timeline, w.drain()...)
-		for _, step := range w.all() {
+		s.result.Timeline = append(s.result.Timeline, w.Drain()...)
+		for _, step := range w.All() {
 			r.Steps[step.State]++
 			r.Attempts += step.Claims
 		}

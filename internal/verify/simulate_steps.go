@@ -14,12 +14,12 @@ import (
 )
 
 // arrangeStep puts on the agenda what follows from the state of a step.
-func (s *simulation) arrangeStep(w *world, step *pawl.Step) {
-	node := w.def.Node(step.Ord.Node())
+func (s *simulation) arrangeStep(w *World, step *pawl.Step) {
+	node := w.Definition.Node(step.Ord.Node())
 	switch {
 	case step.State == lifecycle.StepEnqueued:
 		s.arrangeClaim(w, step, node)
-	case step.State != lifecycle.StepInProgress || w.isFan(step):
+	case step.State != lifecycle.StepInProgress || w.IsFan(step):
 	case step.DueEvent == lifecycle.StepCancel:
 		s.arrangeStop(w, step, node)
 	case node.Kind == workflow.KindApproval:
@@ -30,7 +30,7 @@ func (s *simulation) arrangeStep(w *world, step *pawl.Step) {
 }
 
 // arrangeClaim arranges for a worker to take a step.
-func (s *simulation) arrangeClaim(w *world, step *pawl.Step, node *workflow.Node) {
+func (s *simulation) arrangeClaim(w *World, step *pawl.Step, node *workflow.Node) {
 	ord, claims := step.Ord, step.Claims
 	delay := s.within(claimWithin)
 	if node.QueueTimeout > 0 && s.with(Slow, rateSlow) {
@@ -39,44 +39,44 @@ func (s *simulation) arrangeClaim(w *world, step *pawl.Step, node *workflow.Node
 	s.after(delay, func() error { return s.claim(w, ord, claims) })
 }
 
-func (s *simulation) claim(w *world, ord pawl.Ord, claims int) error {
-	step := w.step(ord)
+func (s *simulation) claim(w *World, ord pawl.Ord, claims int) error {
+	step := w.At(ord)
 	if step.State != lifecycle.StepEnqueued || step.Claims != claims {
 		return nil // cancelled meanwhile, or its time in the queue passed
 	}
 	s.worker++
 	worker := pawl.Worker{ID: pawl.MakeID(pawl.Time(s.now), s.worker, 7)}
-	if err := w.claim(step, &worker); err != nil {
+	if err := w.Claim(step, &worker); err != nil {
 		return err
 	}
 	if s.with(Duplicate, rateDuplicate) {
 		s.refuse(w, ord, "the claim arrives twice")
 	}
-	if err := w.render(step); err != nil {
-		return w.report(step, decide.Report{Event: lifecycle.StepFailPermanently, Failure: expression(err), Note: decide.Note{Reason: err.Error()}})
+	if err := w.Render(step); err != nil {
+		return w.Report(step, decide.Report{Event: lifecycle.StepFailPermanently, Failure: ExpressionFailure(err), Note: decide.Note{Reason: err.Error()}})
 	}
 	s.arrangeEnd(w, step)
 	return nil
 }
 
 // refuse records that a message was refused, and why.
-func (s *simulation) refuse(w *world, ord pawl.Ord, what string) {
-	step := w.step(ord)
+func (s *simulation) refuse(w *World, ord pawl.Ord, what string) {
+	step := w.At(ord)
 	event := lifecycle.StepClaim
 	if strings.Contains(what, "report") {
 		event = lifecycle.StepSuccess
 	}
 	s.result.Refused++
 	if _, err := lifecycle.Step.Next(step.State, event); err != nil {
-		w.say(ord, "%s, and is refused: %v", what, err)
+		w.Say(ord, "%s, and is refused: %v", what, err)
 		return
 	}
-	w.say(ord, "%s, and is refused: claim %d is the step's", what, step.Claims)
+	w.Say(ord, "%s, and is refused: claim %d is the step's", what, step.Claims)
 }
 
 // arrangeEnd makes up how an attempt ends.
-func (s *simulation) arrangeEnd(w *world, step *pawl.Step) {
-	node, limit := w.def.Node(step.Ord.Node()), workflow.DefaultTimeout
+func (s *simulation) arrangeEnd(w *World, step *pawl.Step) {
+	node, limit := w.Definition.Node(step.Ord.Node()), workflow.DefaultTimeout
 	if node.Timeout > 0 {
 		limit = node.Timeout
 	}
@@ -84,10 +84,10 @@ func (s *simulation) arrangeEnd(w *world, step *pawl.Step) {
 	switch {
 	case s.with(Kill, rateKill):
 		reason := "its worker died"
-		s.end(w, step, took+notice, decide.Report{Event: lifecycle.StepLost, Failure: failure("lost", reason, false), Note: decide.Note{Reason: reason}})
+		s.end(w, step, took+notice, decide.Report{Event: lifecycle.StepLost, Failure: Failure("lost", reason, false), Note: decide.Note{Reason: reason}})
 	case s.with(Slow, rateSlow), s.chance(rateTimeout):
 		reason := fmt.Sprintf("it took longer than %s", limit)
-		s.end(w, step, limit, decide.Report{Event: lifecycle.StepTimeout, Failure: failure("timeout", reason, false), Note: decide.Note{Reason: reason}})
+		s.end(w, step, limit, decide.Report{Event: lifecycle.StepTimeout, Failure: Failure("timeout", reason, false), Note: decide.Note{Reason: reason}})
 	case s.chance(rateFatal):
 		s.end(w, step, took, failing(lifecycle.StepFailPermanently, "it failed for good"))
 	case s.chance(rateFail):
@@ -98,17 +98,17 @@ func (s *simulation) arrangeEnd(w *world, step *pawl.Step) {
 }
 
 // end reports how an attempt ended, unless the step has another claim by then.
-func (s *simulation) end(w *world, step *pawl.Step, in time.Duration, r decide.Report) {
+func (s *simulation) end(w *World, step *pawl.Step, in time.Duration, r decide.Report) {
 	ord, claim := step.Ord, step.Claims
 	deliver := func() error {
-		now := w.step(ord)
+		now := w.At(ord)
 		if now.State != lifecycle.StepInProgress || now.Claims != claim {
 			if s.faults[Duplicate] || s.faults[Slow] {
 				s.refuse(w, ord, fmt.Sprintf("the report of claim %d comes too late", claim))
 			}
 			return nil
 		}
-		return w.report(now, r)
+		return w.Report(now, r)
 	}
 	s.after(in, deliver)
 	if s.with(Duplicate, rateDuplicate) {
@@ -120,13 +120,13 @@ func (s *simulation) end(w *world, step *pawl.Step, in time.Duration, r decide.R
 }
 
 // madeUp makes up an output that fits how it is used.
-func (s *simulation) madeUp(w *world, ord pawl.Ord) json.RawMessage {
-	list := s.minds[w.def].results(ord.Node(), ord.Instance() > 0, true)
+func (s *simulation) madeUp(w *World, ord pawl.Ord) json.RawMessage {
+	list := s.minds[w.Definition].Results(ord.Node(), ord.Instance() > 0, true)
 	return list[s.rng.IntN(len(list))]
 }
 
 // arrangeStop arranges for a worker that is asked to stop to do so, or not in time.
-func (s *simulation) arrangeStop(w *world, step *pawl.Step, node *workflow.Node) {
+func (s *simulation) arrangeStop(w *World, step *pawl.Step, node *workflow.Node) {
 	ord, claim := step.Ord, step.Claims
 	if node.Kind == workflow.KindWorkflow {
 		s.stopChild(w, ord)
@@ -136,40 +136,40 @@ func (s *simulation) arrangeStop(w *world, step *pawl.Step, node *workflow.Node)
 		return // until its grace is over
 	}
 	s.after(s.within(5*time.Second), func() error {
-		now := w.step(ord)
+		now := w.At(ord)
 		if now.State != lifecycle.StepInProgress || now.Claims != claim {
 			return nil
 		}
-		return w.report(now, decide.Report{Event: lifecycle.StepCancel, Note: decide.Note{Reason: "its worker stopped it"}})
+		return w.Report(now, decide.Report{Event: lifecycle.StepCancel, Note: decide.Note{Reason: "its worker stopped it"}})
 	})
 }
 
 // arrangePerson arranges for a person to decide about an approval, or for none.
-func (s *simulation) arrangePerson(w *world, step *pawl.Step) {
+func (s *simulation) arrangePerson(w *World, step *pawl.Step) {
 	ord := step.Ord
 	if step.DueAt > 0 && s.chance(rateNever) {
 		return // it expires
 	}
 	in, reject, form := s.lasting(meanPerson), s.chance(rateReject), s.madeUp(w, ord)
 	s.after(in, func() error {
-		now := w.step(ord)
+		now := w.At(ord)
 		if now.State != lifecycle.StepInProgress {
 			return nil
 		}
 		note := decide.Note{Actor: "somebody"}
 		if reject {
 			note.Reason = "a person rejects it"
-			return w.reject(now, note)
+			return w.Reject(now, note)
 		}
 		note.Reason = "a person approves it: " + string(form)
-		return w.approve(now, form, note)
+		return w.Approve(now, form, note)
 	})
 }
 
 // early sends some signals before a step waits for them.
-func (s *simulation) early(w *world) {
-	for n := 1; n <= len(w.def.Nodes); n++ {
-		if node := w.def.Node(n); node.Kind == workflow.KindEvent && s.chance(rateEarly) {
+func (s *simulation) early(w *World) {
+	for n := 1; n <= len(w.Definition.Nodes); n++ {
+		if node := w.Definition.Node(n); node.Kind == workflow.KindEvent && s.chance(rateEarly) {
 			s.sent[w][node.Event]++
 			s.after(s.within(time.Minute), func() error { return s.signal(w, n, "the signal %s comes") })
 		}
@@ -178,7 +178,7 @@ func (s *simulation) early(w *world) {
 
 // arrangeSignal sends the signal that a step waits for, unless one has been sent
 // that it will get.
-func (s *simulation) arrangeSignal(w *world, step *pawl.Step, node *workflow.Node) {
+func (s *simulation) arrangeSignal(w *World, step *pawl.Step, node *workflow.Node) {
 	n := step.Ord.Node()
 	switch {
 	case s.sent[w][node.Event] > 0:
@@ -189,7 +189,7 @@ func (s *simulation) arrangeSignal(w *world, step *pawl.Step, node *workflow.Nod
 	}
 	if step.DueAt == 0 { // this step gets one in the end, even if others take some
 		s.after(24*time.Hour, func() error {
-			if w.step(step.Ord).State != lifecycle.StepInProgress {
+			if w.At(step.Ord).State != lifecycle.StepInProgress {
 				return nil
 			}
 			return s.signal(w, n, "the signal %s comes again")
@@ -197,13 +197,13 @@ func (s *simulation) arrangeSignal(w *world, step *pawl.Step, node *workflow.Nod
 	}
 }
 
-func (s *simulation) signal(w *world, n int, words string) error {
-	if w.ended() {
+func (s *simulation) signal(w *World, n int, words string) error {
+	if w.Ended() {
 		return nil
 	}
-	node := w.def.Node(n)
-	w.say(pawl.MakeOrd(n, 0), words, node.Event)
-	return w.send(&pawl.Signal{Name: node.Event, At: s.now, Actor: "somebody", Data: s.madeUp(w, pawl.MakeOrd(n, min(1, instances(node))))})
+	node := w.Definition.Node(n)
+	w.Say(pawl.MakeOrd(n, 0), words, node.Event)
+	return w.Send(&pawl.Signal{Name: node.Event, At: s.now, Actor: "somebody", Data: s.madeUp(w, pawl.MakeOrd(n, min(1, instances(node))))})
 }
 
 // instances returns 1 for a step that has some, or 0.
@@ -215,7 +215,7 @@ func instances(node *workflow.Node) int {
 }
 
 // spawn makes a child job. Of a registered workflow only its end is simulated.
-func (s *simulation) spawn(w *world, step *pawl.Step, child *workflow.Born) (string, error) {
+func (s *simulation) spawn(w *World, step *pawl.Step, child *workflow.Born) (string, error) {
 	ord := step.Ord
 	if child.Definition != nil && child.Inputs != nil {
 		if _, err := s.reading(child.Definition); err != nil {
@@ -226,56 +226,56 @@ func (s *simulation) spawn(w *world, step *pawl.Step, child *workflow.Born) (str
 	}
 	end := decide.ChildEnd{Output: s.madeUp(w, ord)}
 	if s.chance(rateChild) {
-		end = decide.ChildEnd{Failure: failure("child", "its child job failed", true)}
+		end = decide.ChildEnd{Failure: Failure("child", "its child job failed", true)}
 	}
 	s.after(s.lasting(3*meanWork), func() error { return s.endChild(w, ord, end) })
 	return "", nil
 }
 
 // stopChild cancels the child job that a step waits for.
-func (s *simulation) stopChild(w *world, ord pawl.Ord) {
+func (s *simulation) stopChild(w *World, ord pawl.Ord) {
 	s.after(s.within(claimWithin), func() error {
 		for _, child := range s.worlds {
-			if child.parent != w || child.parentStep != ord {
+			if child.ParentJob != w || child.ParentStep != ord {
 				continue
 			}
-			if child.ended() || child.Job().Ending != "" {
+			if child.Ended() || child.Job().Ending != "" {
 				return nil
 			}
-			return child.cancel("the parent's step was cancelled")
+			return child.Cancel("the parent's step was cancelled")
 		}
-		return s.endChild(w, ord, decide.ChildEnd{Failure: failure("canceled", "its child job was canceled", true)})
+		return s.endChild(w, ord, decide.ChildEnd{Failure: Failure("canceled", "its child job was canceled", true)})
 	})
 }
 
 func failing(event machine.Event, reason string) decide.Report {
-	return decide.Report{Event: event, Failure: failure("exit", reason, event == lifecycle.StepFailPermanently), Note: decide.Note{Reason: reason}}
+	return decide.Report{Event: event, Failure: Failure("exit", reason, event == lifecycle.StepFailPermanently), Note: decide.Note{Reason: reason}}
 }
 
-var _ mind = (*simulation)(nil)
+var _ Mind = (*simulation)(nil)
 
-// condition treats an `if` as true if it cannot be evaluated with the made-up values.
-func (s *simulation) condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
-	if err == nil || s.minds[w.def].gone(useIf, node, scope) {
+// Condition treats an `if` as true if it cannot be evaluated with the made-up values.
+func (s *simulation) Condition(w *World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
+	if err == nil || s.minds[w.Definition].MissingAt(UseIf, node, scope) {
 		return truth, err
 	}
-	w.say(pawl.MakeOrd(node, 0), "its condition cannot be evaluated with made-up values, and is taken as true")
+	w.Say(pawl.MakeOrd(node, 0), "its condition cannot be evaluated with made-up values, and is taken as true")
 	return true, nil
 }
 
-func (s *simulation) items(w *world, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
-	if err == nil || s.minds[w.def].gone(useForeach, node, scope) {
+func (s *simulation) Items(w *World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
+	if err == nil || s.minds[w.Definition].MissingAt(UseForeach, node, scope) {
 		return items, err
 	}
-	w.say(pawl.MakeOrd(node, 0), "its foreach cannot be evaluated with made-up values, and is taken as two items")
+	w.Say(pawl.MakeOrd(node, 0), "its foreach cannot be evaluated with made-up values, and is taken as two items")
 	return []json.RawMessage{json.RawMessage("null"), json.RawMessage("null")}, nil
 }
 
-func (s *simulation) failed(w *world, at use, node int, scope *workflow.Scope, err error) error {
-	if s.minds[w.def].gone(at, node, scope) {
+func (s *simulation) Failed(w *World, at Use, node int, scope *workflow.Scope, err error) error {
+	if s.minds[w.Definition].MissingAt(at, node, scope) {
 		return err
 	}
 	return nil
 }
 
-func (s *simulation) read(*world, use, int, *workflow.Scope, error) {}
+func (s *simulation) Read(*World, Use, int, *workflow.Scope, error) {}

@@ -9,16 +9,16 @@ import (
 
 // How an explorer evaluates expressions.
 
-var _ mind = (*explorer)(nil)
+var _ Mind = (*explorer)(nil)
 
-func (x *explorer) condition(w *world, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
-	e := x.r.at(useIf, node)[0]
-	missing := len(e.missing(scope, true)) > 0
+func (x *explorer) Condition(w *World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
+	e := x.r.At(UseIf, node)[0]
+	missing := len(e.Missing(scope, true)) > 0
 	switch {
 	case err != nil && missing:
 		return false, err
 	case !missing && (err != nil || x.opaque(node, e)):
-		truth = x.suppose(w, e.text)
+		truth = x.suppose(w, e.Text)
 	}
 	seen := x.truths[node]
 	if truth {
@@ -32,31 +32,31 @@ func (x *explorer) condition(w *world, node int, scope *workflow.Scope, truth bo
 
 // suppose returns a value for a condition whose value cannot be known: both are tried,
 // and on each path it stays the same.
-func (x *explorer) suppose(w *world, text string) bool {
+func (x *explorer) suppose(w *World, text string) bool {
 	bare, negated := strings.CutPrefix(text, "!")
-	if known, ok := w.facts[bare]; ok {
+	if known, ok := w.Facts[bare]; ok {
 		return known != negated
 	}
 	truth := x.pick(2) == 0
-	if w.facts == nil {
-		w.facts = map[string]bool{}
+	if w.Facts == nil {
+		w.Facts = map[string]bool{}
 	}
-	w.facts[bare] = truth != negated
+	w.Facts[bare] = truth != negated
 	return truth
 }
 
-func (x *explorer) items(w *world, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
-	if err == nil || x.r.gone(useForeach, node, scope) {
+func (x *explorer) Items(w *World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
+	if err == nil || x.r.MissingAt(UseForeach, node, scope) {
 		return items, err
 	}
-	if x.suppose(w, "foreach of "+x.r.def.Node(node).ID) {
+	if x.suppose(w, "foreach of "+x.r.Definition.Node(node).ID) {
 		return []json.RawMessage{json.RawMessage("null"), json.RawMessage("null")}, nil
 	}
 	return nil, nil
 }
 
-func (x *explorer) failed(_ *world, at use, node int, scope *workflow.Scope, err error) error {
-	if x.r.gone(at, node, scope) {
+func (x *explorer) Failed(_ *World, at Use, node int, scope *workflow.Scope, err error) error {
+	if x.r.MissingAt(at, node, scope) {
 		return err
 	}
 	return nil // what was made up may be to blame
@@ -64,11 +64,11 @@ func (x *explorer) failed(_ *world, at use, node int, scope *workflow.Scope, err
 
 // opaque reports whether a condition may have a value that it has for none of the tried
 // values.
-func (x *explorer) opaque(node int, e *expr) bool {
+func (x *explorer) opaque(node int, e *Expr) bool {
 	if known, ok := x.opaques[node]; ok {
 		return known
 	}
-	o := x.r.opaque(node, e)
+	o := x.r.Opaque(node, e)
 	x.opaques[node] = o
 	return o
 }

@@ -21,13 +21,13 @@ type entry struct {
 	said     string // instead of a move
 }
 
-func (w *world) tell(e entry) {
-	e.at, e.before = w.now, w.trail
+func (w *World) tell(e entry) {
+	e.at, e.before = w.Now, w.trail
 	w.trail = &e
 }
 
-// say records an event that is not a move.
-func (w *world) say(ord pawl.Ord, format string, args ...any) {
+// Say records an event that is not a move.
+func (w *World) Say(ord pawl.Ord, format string, args ...any) {
 	w.tell(entry{ord: ord, said: fmt.Sprintf(format, args...)})
 }
 
@@ -79,6 +79,7 @@ func clock(d time.Duration) string {
 // A Timeline is what happened to a job, in order.
 type Timeline []Row
 
+// String returns a line for each row.
 func (t Timeline) String() string {
 	var b strings.Builder
 	for _, r := range t {
@@ -87,15 +88,15 @@ func (t Timeline) String() string {
 	return b.String()
 }
 
-// drain returns the rows since the last call.
-func (w *world) drain() Timeline {
-	rows := w.timeline()
+// Drain removes and returns the rows since the last call.
+func (w *World) Drain() Timeline {
+	rows := w.Timeline()
 	w.trail = nil
 	return rows
 }
 
-// timeline returns the rows of a world.
-func (w *world) timeline() Timeline {
+// Timeline returns all rows.
+func (w *World) Timeline() Timeline {
 	var rows Timeline
 	for e := w.trail; e != nil; e = e.before {
 		rows = append(rows, w.row(e))
@@ -104,32 +105,32 @@ func (w *world) timeline() Timeline {
 	return rows
 }
 
-func (w *world) row(e *entry) Row {
-	r := Row{At: pawl.Duration(time.Duration(e.at-epoch) * time.Microsecond), From: e.from, To: e.to, Event: e.event, Note: e.why}
+func (w *World) row(e *entry) Row {
+	r := Row{At: pawl.Duration(time.Duration(e.at-Epoch) * time.Microsecond), From: e.from, To: e.to, Event: e.event, Note: e.why}
 	if e.said != "" {
 		r.Note = e.said
 	}
 	if e.ord != 0 {
-		r.Step = w.def.Key(e.ord)
+		r.Step = w.Definition.Key(e.ord)
 	}
-	if w.parent != nil {
+	if w.ParentJob != nil {
 		r.Job = w.path()
 	}
 	return r
 }
 
 // path names a child job by the steps that wait for it and its parents.
-func (w *world) path() string {
-	key := w.parent.def.Key(w.parentStep)
-	if w.parent.parent != nil {
-		return w.parent.path() + "/" + key
+func (w *World) path() string {
+	key := w.ParentJob.Definition.Key(w.ParentStep)
+	if w.ParentJob.ParentJob != nil {
+		return w.ParentJob.path() + "/" + key
 	}
 	return key
 }
 
-// brief leaves the obvious rows out of a timeline: that a step was enqueued and
+// Brief leaves the obvious rows out of a timeline: that a step was enqueued and
 // claimed.
-func (t Timeline) brief() Timeline {
+func (t Timeline) Brief() Timeline {
 	return slices.DeleteFunc(slices.Clone(t), func(r Row) bool {
 		return r.Step != "" && (r.To == "enqueued" || r.Event == "claim" || r.Event == "cancel_requested")
 	})

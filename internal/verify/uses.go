@@ -14,186 +14,189 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A use is the purpose of some expressions of a step, which are evaluated together.
-type use string
+// A Use is the purpose of some expressions of a step, which are evaluated together.
+type Use string
 
 // The uses of expressions.
 const (
-	useIf      use = "if"
-	useForeach use = "foreach"
-	useWork    use = "work"   // when a worker takes the step
-	useWait    use = "wait"   // when a step that waits begins
-	useOutput  use = "output" // of the job
+	UseIf      Use = "if"
+	UseForeach Use = "foreach"
+	UseWork    Use = "work"   // when a worker takes the step
+	UseWait    Use = "wait"   // when a step that waits begins
+	UseOutput  Use = "output" // of the job
 )
 
-// An expr is one expression in a file.
-type expr struct {
-	node  int    // 0: of the workflow itself
-	use   use    //
-	path  string // steps[2].env.FILE
-	text  string
-	whole bool // all of its value, so that null stays null
-	tree  ast.Node
-	outs  []outputRef
-	stats []statusRef
-	names map[string]bool // roots such as item, and inputs.NAME, matrix.NAME
+// An Expr is one expression in a file.
+type Expr struct {
+	Node     int    // whose step it is of; 0: of the workflow itself
+	Use      Use    // what it is evaluated for
+	Path     string // its place in the file: steps[2].env.FILE
+	Text     string
+	Whole    bool // it is all of its value, so that null stays null
+	Outputs  []OutputRef
+	Statuses []StatusRef
+	Names    map[string]bool // that it uses: roots such as item, and inputs.NAME, matrix.NAME
+
+	tree ast.Node
 }
 
-// An outputRef is a step whose output an expression names.
-type outputRef struct {
-	node    int
-	fields  []string // that are used of it, as far as they are constant
-	guarded bool     // the expression handles null
+// An OutputRef is a step whose output an expression names.
+type OutputRef struct {
+	Node    int
+	Fields  []string // that are used of it, as far as they are constant
+	Guarded bool     // the expression handles null
 }
 
-// A statusRef is a step whose status an expression compares with words.
-type statusRef struct {
-	node  int
-	words []string
+// A StatusRef is a step whose status an expression compares with words.
+type StatusRef struct {
+	Node  int
+	Words []string
 }
 
-// A reading is a definition with its expressions.
-type reading struct {
-	def    *workflow.Definition
-	file   workflow.File
-	steps  map[int]*workflow.Step // as they are written, by node
-	paths  map[int]string         // steps[2], by node
-	exprs  []*expr
-	byUse  map[site][]*expr
+// A Reading is a definition with its expressions.
+type Reading struct {
+	Definition *workflow.Definition
+	File       workflow.File          // as it is written
+	Steps      map[int]*workflow.Step // likewise, by node
+	Paths      map[int]string         // their places in the file, by node: steps[2]
+	Exprs      []*Expr                // in the order of the file
+
+	byUse  map[site][]*Expr
 	shapes *shapes
 	known  map[resultKey][]json.RawMessage
 }
 
 type site struct {
-	use  use
+	use  Use
 	node int
 }
 
-// read collects the expressions of a definition.
-func read(def *workflow.Definition) (*reading, error) {
-	r := &reading{def: def, steps: map[int]*workflow.Step{}, paths: map[int]string{}, byUse: map[site][]*expr{}, known: map[resultKey][]json.RawMessage{}}
-	if err := json.Unmarshal(def.Canonical(), &r.file); err != nil {
+// Read collects the expressions of a definition, and learns what they assume about
+// values.
+func Read(def *workflow.Definition) (*Reading, error) {
+	r := &Reading{Definition: def, Steps: map[int]*workflow.Step{}, Paths: map[int]string{}, byUse: map[site][]*Expr{}, known: map[resultKey][]json.RawMessage{}}
+	if err := json.Unmarshal(def.Canonical(), &r.File); err != nil {
 		return nil, fmt.Errorf("read the workflow %s: %w", def.Name, err)
 	}
-	r.list("steps", r.file.Steps)
+	r.list("steps", r.File.Steps)
 	for _, kind := range []workflow.Hook{workflow.HookOnFailure, workflow.HookOnCancel, workflow.HookAlways} {
-		r.list("hooks."+string(kind), r.file.Hooks.Of(kind))
+		r.list("hooks."+string(kind), r.File.Hooks.Of(kind))
 	}
 	for n := 1; n <= len(def.Nodes); n++ {
 		r.step(n)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.file.Env)) {
-		r.value(0, useWork, "env."+name, r.file.Env[name])
+	for _, name := range slices.Sorted(maps.Keys(r.File.Env)) {
+		r.value(0, UseWork, "env."+name, r.File.Env[name])
 	}
-	if r.file.Output != nil {
-		r.value(0, useOutput, "output", r.file.Output)
+	if r.File.Output != nil {
+		r.value(0, UseOutput, "output", r.File.Output)
 	}
-	r.value(0, useWork, "concurrency.key", r.file.Concurrency.Key)
-	for _, e := range r.exprs {
-		r.byUse[site{e.use, e.node}] = append(r.byUse[site{e.use, e.node}], e)
+	r.value(0, UseWork, "concurrency.key", r.File.Concurrency.Key)
+	for _, e := range r.Exprs {
+		r.byUse[site{e.Use, e.Node}] = append(r.byUse[site{e.Use, e.Node}], e)
 	}
 	r.shapes = newShapes(r)
 	return r, nil
 }
 
-// at returns the expressions of a place.
-func (r *reading) at(u use, node int) []*expr { return r.byUse[site{u, node}] }
+// At returns the expressions of a node that are evaluated for a use.
+func (r *Reading) At(u Use, node int) []*Expr { return r.byUse[site{u, node}] }
 
-// gone reports whether an expression of a place uses a missing output.
-func (r *reading) gone(at use, node int, scope *workflow.Scope) bool {
-	return slices.ContainsFunc(r.at(at, node), func(e *expr) bool { return len(e.missing(scope, true)) > 0 })
+// MissingAt reports whether an expression of a place uses a missing output.
+func (r *Reading) MissingAt(at Use, node int, scope *workflow.Scope) bool {
+	return slices.ContainsFunc(r.At(at, node), func(e *Expr) bool { return len(e.Missing(scope, true)) > 0 })
 }
 
-// missing returns the references of an expression to missing outputs; those that it
+// Missing returns the references of an expression to missing outputs; those that it
 // handles are included only if all is set.
-func (e *expr) missing(scope *workflow.Scope, all bool) []outputRef {
-	var refs []outputRef
-	for _, ref := range e.outs {
-		status := scope.Statuses[ref.node]
-		if status != lifecycle.StepComplete && status != lifecycle.StepResolvedManually && (all || !ref.guarded) {
+func (e *Expr) Missing(scope *workflow.Scope, all bool) []OutputRef {
+	var refs []OutputRef
+	for _, ref := range e.Outputs {
+		status := scope.Statuses[ref.Node]
+		if status != lifecycle.StepComplete && status != lifecycle.StepResolvedManually && (all || !ref.Guarded) {
 			refs = append(refs, ref)
 		}
 	}
 	return refs
 }
 
-// printed reports whether an expression writes an output into text, where null is
+// Printed reports whether an expression writes an output into text, where null is
 // empty.
-func (e *expr) printed() bool {
-	root, _ := e.reference()
-	if root != "steps" || !e.whole {
+func (e *Expr) Printed() bool {
+	root, _ := e.Reference()
+	if root != "steps" || !e.Whole {
 		return root == "steps"
 	}
 	for _, key := range []string{".with", ".http.body", ".inputs.", "output", ".foreach", ".if"} {
-		if strings.Contains(e.path, key) {
+		if strings.Contains(e.Path, key) {
 			return false // null stays null there
 		}
 	}
 	return true
 }
 
-// nodes returns the steps that an expression names.
-func (e *expr) nodes() []int {
+// Nodes returns the steps that an expression names.
+func (e *Expr) Nodes() []int {
 	var nodes []int
-	for _, ref := range e.outs {
-		nodes = append(nodes, ref.node)
+	for _, ref := range e.Outputs {
+		nodes = append(nodes, ref.Node)
 	}
-	for _, ref := range e.stats {
-		nodes = append(nodes, ref.node)
+	for _, ref := range e.Statuses {
+		nodes = append(nodes, ref.Node)
 	}
 	return nodes
 }
 
-// reference returns the variable and the fields of an expression that is only a path, or
-// "".
-func (e *expr) reference() (root string, fields []string) {
+// Reference returns the variable and the fields of an expression that is only a path; the
+// variable of any other is "".
+func (e *Expr) Reference() (root string, fields []string) {
 	root, fields, _ = path(e.tree)
 	return root, fields
 }
 
-func (r *reading) list(path string, steps []workflow.Step) {
+func (r *Reading) list(path string, steps []workflow.Step) {
 	for i := range steps {
-		n := r.def.NodeByID(steps[i].ID)
-		r.steps[n], r.paths[n] = &steps[i], fmt.Sprintf("%s[%d]", path, i)
+		n := r.Definition.NodeByID(steps[i].ID)
+		r.Steps[n], r.Paths[n] = &steps[i], fmt.Sprintf("%s[%d]", path, i)
 	}
 }
 
-func (r *reading) step(n int) {
-	s, path := r.steps[n], r.paths[n]
+func (r *Reading) step(n int) {
+	s, path := r.Steps[n], r.Paths[n]
 	if s.If != "" {
 		text := strings.TrimSpace(s.If)
 		if pieces := split(text); len(pieces) == 1 && pieces[0].code {
 			text = pieces[0].text
 		}
-		r.add(n, useIf, path+".if", text, true)
+		r.add(n, UseIf, path+".if", text, true)
 	}
-	r.value(n, useForeach, path+".foreach", s.Foreach)
+	r.value(n, UseForeach, path+".foreach", s.Foreach)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		r.value(n, useWork, path+".env."+name, s.Env[name])
+		r.value(n, UseWork, path+".env."+name, s.Env[name])
 	}
-	r.value(n, useWork, path+".dir", s.Dir)
+	r.value(n, UseWork, path+".dir", s.Dir)
 	for i, arg := range s.Command {
-		r.value(n, useWork, fmt.Sprintf("%s.command[%d]", path, i), arg)
+		r.value(n, UseWork, fmt.Sprintf("%s.command[%d]", path, i), arg)
 	}
-	r.value(n, useWork, path+".with", s.With)
+	r.value(n, UseWork, path+".with", s.With)
 	if h := s.HTTP; h != nil {
-		r.value(n, useWork, path+".http.url", h.URL)
+		r.value(n, UseWork, path+".http.url", h.URL)
 		for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
-			r.value(n, useWork, path+".http.headers."+name, h.Headers[name])
+			r.value(n, UseWork, path+".http.headers."+name, h.Headers[name])
 		}
-		r.value(n, useWork, path+".http.body", h.Body)
+		r.value(n, UseWork, path+".http.body", h.Body)
 	}
 	if s.Approval != nil {
-		r.value(n, useWait, path+".approval.prompt", s.Approval.Prompt)
+		r.value(n, UseWait, path+".approval.prompt", s.Approval.Prompt)
 	}
-	r.value(n, useWait, path+".sleep", s.Sleep)
+	r.value(n, UseWait, path+".sleep", s.Sleep)
 	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
-		r.value(n, useWait, path+".inputs."+name, s.Inputs[name])
+		r.value(n, UseWait, path+".inputs."+name, s.Inputs[name])
 	}
 }
 
 // value collects the expressions of a value of the file.
-func (r *reading) value(n int, u use, path string, v any) {
+func (r *Reading) value(n int, u Use, path string, v any) {
 	switch v := v.(type) {
 	case string:
 		pieces := split(v)
@@ -213,24 +216,24 @@ func (r *reading) value(n int, u use, path string, v any) {
 	}
 }
 
-func (r *reading) add(n int, u use, path, text string, whole bool) {
-	e := &expr{node: n, use: u, path: path, text: strings.TrimSpace(text), whole: whole, tree: &ast.NilNode{}, names: map[string]bool{}}
+func (r *Reading) add(n int, u Use, path, text string, whole bool) {
+	e := &Expr{Node: n, Use: u, Path: path, Text: strings.TrimSpace(text), Whole: whole, tree: &ast.NilNode{}, Names: map[string]bool{}}
 	if tree, err := parser.Parse(text); err == nil { // cannot fail: it has been compiled
 		e.tree = tree.Node
 	}
 	c := &refs{r: r, e: e, optional: map[int]bool{}}
 	c.walk(e.tree)
-	for i := range e.outs {
-		out := &e.outs[i]
-		out.guarded = c.optional[out.node] || slices.ContainsFunc(e.stats, func(s statusRef) bool { return s.node == out.node })
+	for i := range e.Outputs {
+		out := &e.Outputs[i]
+		out.Guarded = c.optional[out.Node] || slices.ContainsFunc(e.Statuses, func(s StatusRef) bool { return s.Node == out.Node })
 	}
-	r.exprs = append(r.exprs, e)
+	r.Exprs = append(r.Exprs, e)
 }
 
 // refs collects the names in one expression.
 type refs struct {
-	r        *reading
-	e        *expr
+	r        *Reading
+	e        *Expr
 	optional map[int]bool // nodes whose output is allowed to be null
 }
 
@@ -247,7 +250,7 @@ func (o outermost) Visit(node *ast.Node) {
 	c := o.c
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
-		c.e.names[n.Value] = true
+		c.e.Names[n.Value] = true
 	case *ast.MemberNode:
 		c.member(n)
 	case *ast.BinaryNode:
@@ -262,29 +265,29 @@ func (c *refs) member(n *ast.MemberNode) {
 	}
 	switch {
 	case root == "inputs" || root == "matrix" || root == "env" || root == "job":
-		c.e.names[root+"."+fields[0]] = true
+		c.e.Names[root+"."+fields[0]] = true
 	case root == "steps" && len(fields) >= 2:
 		c.stepMember(fields, optional)
 	}
 }
 
 func (c *refs) stepMember(fields []string, optional bool) {
-	node := c.r.def.NodeByID(fields[0])
+	node := c.r.Definition.NodeByID(fields[0])
 	if fields[1] == "status" {
-		if !slices.ContainsFunc(c.e.stats, func(s statusRef) bool { return s.node == node }) {
-			c.e.stats = append(c.e.stats, statusRef{node: node})
+		if !slices.ContainsFunc(c.e.Statuses, func(s StatusRef) bool { return s.Node == node }) {
+			c.e.Statuses = append(c.e.Statuses, StatusRef{Node: node})
 		}
 		return
 	}
-	ref := outputRef{node: node, fields: fields[2:]}
+	ref := OutputRef{Node: node, Fields: fields[2:]}
 	if optional {
 		c.optional[node] = true
 	}
-	if last := len(c.e.outs) - 1; last >= 0 && c.e.outs[last].node == node && len(ref.fields) == len(c.e.outs[last].fields)+1 && slices.Equal(ref.fields[:len(ref.fields)-1], c.e.outs[last].fields) {
-		c.e.outs[last] = ref
+	if last := len(c.e.Outputs) - 1; last >= 0 && c.e.Outputs[last].Node == node && len(ref.Fields) == len(c.e.Outputs[last].Fields)+1 && slices.Equal(ref.Fields[:len(ref.Fields)-1], c.e.Outputs[last].Fields) {
+		c.e.Outputs[last] = ref
 		return
 	}
-	c.e.outs = append(c.e.outs, ref)
+	c.e.Outputs = append(c.e.Outputs, ref)
 }
 
 // binary records the words that a status is compared with, and where null is expected.
@@ -294,15 +297,15 @@ func (c *refs) binary(n *ast.BinaryNode) {
 		if root != "steps" || len(fields) < 2 {
 			continue
 		}
-		node := c.r.def.NodeByID(fields[0])
+		node := c.r.Definition.NodeByID(fields[0])
 		_, null := side[1].(*ast.NilNode)
 		switch {
 		case fields[1] == "output" && (n.Operator == "??" || null):
 			c.optional[node] = true
 		case fields[1] == "status":
-			for i := range c.e.stats {
-				if c.e.stats[i].node == node {
-					c.e.stats[i].words = append(c.e.stats[i].words, words(side[1])...)
+			for i := range c.e.Statuses {
+				if c.e.Statuses[i].Node == node {
+					c.e.Statuses[i].Words = append(c.e.Statuses[i].Words, words(side[1])...)
 				}
 			}
 		}

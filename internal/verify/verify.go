@@ -76,7 +76,7 @@ func (r *Report) Summary() string {
 
 // A verification verifies one definition.
 type verification struct {
-	*reading
+	*Reading
 	file     string
 	explorer *explorer
 	findings map[string]*Finding
@@ -102,12 +102,12 @@ func verify(ctx context.Context, def *workflow.Definition, file string, above []
 		return nil
 	}
 	done[def] = true
-	r, err := read(def)
+	r, err := Read(def)
 	if err != nil {
 		return err
 	}
-	v := &verification{reading: r, file: file, findings: map[string]*Finding{}, above: above, fixed: len(given) > 0}
-	sets, err := r.inputs(given, inputSets)
+	v := &verification{Reading: r, file: file, findings: map[string]*Finding{}, above: above, fixed: len(given) > 0}
+	sets, err := r.Inputs(given, InputSets)
 	if err != nil && file == "" {
 		return err
 	}
@@ -130,13 +130,13 @@ func verify(ctx context.Context, def *workflow.Definition, file string, above []
 }
 
 func (v *verification) explore(ctx context.Context, sets []json.RawMessage, report *Report) error {
-	x := newExplorer(v.reading)
+	x := newExplorer(v.Reading)
 	x.stop = ctx.Done()
-	x.report = func(f Finding, w *world) {
+	x.report = func(f Finding, w *World) {
 		if f.Rule == "broken" {
 			report.Ends = false
 		}
-		f.Trace = w.timeline().brief()
+		f.Trace = w.Timeline().Brief()
 		v.add(f)
 	}
 	v.explorer = x
@@ -174,18 +174,18 @@ func (v *verification) add(f Finding) {
 
 // on returns a finding about a step, at a key of it ("" is all of it).
 func (v *verification) on(n int, severity Severity, rule, key string) Finding {
-	path := v.paths[n]
+	path := v.Paths[n]
 	if key != "" {
 		path += "." + key
 	}
-	return Finding{Severity: severity, Rule: rule, Key: path, Step: v.def.Node(n).ID}
+	return Finding{Severity: severity, Rule: rule, Key: path, Step: v.Definition.Node(n).ID}
 }
 
 // unreached reports steps that no path runs, and conditions that are always true.
 func (v *verification) unreached() {
 	x := v.explorer
-	for n := 1; n <= len(v.def.Nodes); n++ {
-		node, seen := v.def.Node(n), x.truths[n]
+	for n := 1; n <= len(v.Definition.Nodes); n++ {
+		node, seen := v.Definition.Node(n), x.truths[n]
 		needed := !slices.ContainsFunc(node.Needs, func(need int) bool { return !x.began[need] })
 		switch {
 		case node.HasIf && seen[0] && !seen[1]:
@@ -207,17 +207,17 @@ func (v *verification) unreached() {
 }
 
 func (v *verification) alwaysTrue(n int) {
-	e := v.at(useIf, n)[0]
-	if len(e.stats) > 0 || len(e.outs) > 0 || e.text == "true" && len(v.def.Node(n).Needs) > 0 {
+	e := v.At(UseIf, n)[0]
+	if len(e.Statuses) > 0 || len(e.Outputs) > 0 || e.Text == "true" && len(v.Definition.Node(n).Needs) > 0 {
 		return // it may be there to run the step after skipped ones
 	}
-	for name := range e.names {
+	for name := range e.Names {
 		if strings.HasPrefix(name, "job") || strings.HasPrefix(name, "env") {
 			return
 		}
 	}
 	f := v.on(n, Warn, "always-true", "if")
-	f.Message = fmt.Sprintf("the condition of step %s is always true", v.def.Node(n).ID)
+	f.Message = fmt.Sprintf("the condition of step %s is always true", v.Definition.Node(n).ID)
 	f.Why = "readers expect that the step runs only sometimes"
 	f.Hint = "leave the `if` out, or correct it"
 	v.add(f)
