@@ -60,6 +60,7 @@ var order = [][]string{
 	{"internal/programs"},
 	{"internal/metrics"},
 	{"internal/daemon"},
+	{"internal/expressions"},
 	{"internal/verify"},
 	{"internal/trail"},
 	{"internal/inspect"},
@@ -82,7 +83,7 @@ var testOnly = []string{"machine/machinetest", "internal/store/storetest", "inte
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.
-var pure = []string{"machine", "lifecycle", "audit", "internal/rowkey", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health"}
+var pure = []string{"machine", "lifecycle", "audit", "internal/rowkey", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health", "internal/expressions"}
 
 // impureImports are not imported by pure packages, nor is what is below them but
 // for pureImports.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -116,7 +117,7 @@ func (w *World) startAnswer(s *pawl.Step) decide.StartAnswer {
 	if node.HasIf && s.Ord.Instance() == 0 {
 		scope := w.scope(s, w.Definition.IfNeeds(n))
 		truth, err := w.Definition.EvalIf(n, scope)
-		w.mind.Read(w, UseIf, n, scope, err)
+		w.mind.Read(w, expressions.UseIf, n, scope, err)
 		if answer.If, err = w.mind.Condition(w, n, scope, truth, err); err != nil {
 			return decide.StartAnswer{Failure: ExpressionFailure(err)}
 		}
@@ -138,7 +139,7 @@ func (w *World) startAnswer(s *pawl.Step) decide.StartAnswer {
 
 func (w *World) fanAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
 	items, err := w.Definition.EvalForeach(n, scope)
-	w.mind.Read(w, UseForeach, n, scope, err)
+	w.mind.Read(w, expressions.UseForeach, n, scope, err)
 	if items, err = w.mind.Items(w, n, scope, items, err); err != nil {
 		return decide.StartAnswer{Failure: ExpressionFailure(err)}
 	}
@@ -157,9 +158,9 @@ func raws(items []json.RawMessage) [][]byte {
 func (w *World) waitAnswer(n int, scope *workflow.Scope) decide.StartAnswer {
 	node := w.Definition.Node(n)
 	waiting, err := w.Definition.EvalWait(n, scope)
-	w.mind.Read(w, UseWait, n, scope, err)
+	w.mind.Read(w, expressions.UseWait, n, scope, err)
 	if err != nil {
-		if err = w.mind.Failed(w, UseWait, n, scope, err); err != nil {
+		if err = w.mind.Failed(w, expressions.UseWait, n, scope, err); err != nil {
 			return decide.StartAnswer{Failure: ExpressionFailure(err)}
 		}
 		waiting = &workflow.Waiting{Wait: pawl.Wait{Kind: string(node.Kind), Event: node.Event}, For: node.Expires}
@@ -175,9 +176,9 @@ func (w *World) Render(s *pawl.Step) error {
 	n := s.Ord.Node()
 	scope := w.scope(s, w.Definition.RenderNeeds(n))
 	_, err := w.Definition.Render(n, scope)
-	w.mind.Read(w, UseWork, n, scope, err)
+	w.mind.Read(w, expressions.UseWork, n, scope, err)
 	if err != nil {
-		return w.mind.Failed(w, UseWork, n, scope, err)
+		return w.mind.Failed(w, expressions.UseWork, n, scope, err)
 	}
 	return nil
 }
@@ -219,9 +220,9 @@ func (w *World) output() *decide.GatherAnswer {
 	}
 	scope := w.scope(nil, w.Definition.OutputNeeds())
 	raw, err := w.Definition.EvalOutput(scope)
-	w.mind.Read(w, UseOutput, 0, scope, err)
+	w.mind.Read(w, expressions.UseOutput, 0, scope, err)
 	if err != nil {
-		if err = w.mind.Failed(w, UseOutput, 0, scope, err); err != nil {
+		if err = w.mind.Failed(w, expressions.UseOutput, 0, scope, err); err != nil {
 			return &decide.GatherAnswer{Failure: ExpressionFailure(err)}
 		}
 		raw = json.RawMessage("null")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -161,7 +162,7 @@ func (v *verification) unusedAxes(n int) {
 		return
 	}
 	for _, axis := range node.Matrix {
-		used := slices.ContainsFunc(v.Exprs, func(e *Expr) bool {
+		used := slices.ContainsFunc(v.Exprs, func(e *expressions.Expr) bool {
 			return e.Node == n && (e.Names["matrix."+axis.Name] || e.Names["index"] || strings.Contains(e.Text, "matrix[") || strings.Contains(e.Text, "(matrix)"))
 		})
 		if used || len(axis.Values) < 2 {
@@ -183,7 +184,7 @@ func (v *verification) unusedInputs() {
 		}
 	}
 	for _, in := range v.Definition.Inputs {
-		used := slices.ContainsFunc(v.Exprs, func(e *Expr) bool {
+		used := slices.ContainsFunc(v.Exprs, func(e *expressions.Expr) bool {
 			return e.Names["inputs."+in.Name] || strings.Contains(e.Text, "inputs[") || strings.Contains(e.Text, "(inputs)")
 		})
 		if used {
@@ -224,10 +225,10 @@ func (v *verification) sharedSignals() {
 var beforeSteps = []machine.State{lifecycle.StepComplete, lifecycle.StepSkipped, lifecycle.StepResolvedManually}
 
 // statusWords checks the words that a status is compared with.
-func (v *verification) statusWords(e *Expr) {
+func (v *verification) statusWords(e *expressions.Expr) {
 	possible, where := beforeSteps, "when the step begins"
 	switch {
-	case e.Use == UseOutput:
+	case e.Use == expressions.UseOutput:
 		where = "when a job completes"
 	case e.Node > 0 && v.Definition.Node(e.Node).Hook != workflow.NoHook:
 		possible, where = lifecycle.Step.Ends, "when hooks run"

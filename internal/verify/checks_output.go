@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // outputFields checks the fields that an expression uses of an output against those
 // that the step can have.
-func (v *verification) outputFields(e *Expr) {
+func (v *verification) outputFields(e *expressions.Expr) {
 	for _, ref := range e.Outputs {
 		node := v.Definition.Node(ref.Node)
 		fields, instance := ref.Fields, false
@@ -33,7 +34,7 @@ func (v *verification) outputFields(e *Expr) {
 	}
 }
 
-func (v *verification) wrong(e *Expr, severity Severity, rule, why, hint, format string, args ...any) {
+func (v *verification) wrong(e *expressions.Expr, severity Severity, rule, why, hint, format string, args ...any) {
 	f := Finding{Severity: severity, Rule: rule, Key: e.Path, Why: why, Hint: hint, Message: fmt.Sprintf(format, args...)}
 	if e.Node > 0 {
 		f.Step = v.Definition.Node(e.Node).ID
@@ -44,7 +45,7 @@ func (v *verification) wrong(e *Expr, severity Severity, rule, why, hint, format
 const failsAlways = "the expression fails whenever it is evaluated"
 
 // listField reports a field that is used of the list of a fan-out.
-func (v *verification) listField(e *Expr, ref OutputRef, node *workflow.Node) {
+func (v *verification) listField(e *expressions.Expr, ref expressions.OutputRef, node *workflow.Node) {
 	if len(ref.Fields) > 0 && ref.Fields[0] != "[]" {
 		v.wrong(e, Err, "output-field", failsAlways, fmt.Sprintf("take an element first: steps.%s.output[0], or map(steps.%s.output, ...)", node.ID, node.ID),
 			"the output of %s is the list of its instances' outputs, and has no field %q", node.ID, ref.Fields[0])
@@ -65,10 +66,10 @@ func nothing(node *workflow.Node) string {
 }
 
 // fieldOf reports fields that the output of a step cannot have.
-func (v *verification) fieldOf(e *Expr, node *workflow.Node, fields []string) {
+func (v *verification) fieldOf(e *expressions.Expr, node *workflow.Node, fields []string) {
 	if why := nothing(node); why != "" {
 		severity := Warn
-		if len(fields) > 0 || e.Use == UseForeach {
+		if len(fields) > 0 || e.Use == expressions.UseForeach {
 			severity = Err
 		}
 		v.wrong(e, severity, "no-output", "the expression always gets null", "give the step an output, or do not use it", "the output of %s is used, and it never has one: %s", node.ID, why)
@@ -89,9 +90,9 @@ func (v *verification) fieldOf(e *Expr, node *workflow.Node, fields []string) {
 }
 
 // listOf reports a foreach over something that is not a list.
-func (v *verification) listOf(e *Expr, node *workflow.Node) {
+func (v *verification) listOf(e *expressions.Expr, node *workflow.Node) {
 	root, _ := e.Reference()
-	if e.Use != UseForeach || root != "steps" || !e.Whole || e.Path != v.Paths[e.Node]+".foreach" {
+	if e.Use != expressions.UseForeach || root != "steps" || !e.Whole || e.Path != v.Paths[e.Node]+".foreach" {
 		return
 	}
 	command := node.Kind == workflow.KindCommand || node.Kind == workflow.KindRun
@@ -118,7 +119,7 @@ func (v *verification) child(n int) {
 		return
 	}
 	v.calledAgain(n, node.Child.Definition.Name, node.Child.Definition.Concurrency)
-	for _, e := range v.At(UseWait, n) {
+	for _, e := range v.At(expressions.UseWait, n) {
 		v.childInput(n, e)
 	}
 }
@@ -154,7 +155,7 @@ func (v *verification) calledAgain(n int, name string, limit int) {
 
 // childInput checks an input that is passed on against the type that the child
 // declares.
-func (v *verification) childInput(n int, e *Expr) {
+func (v *verification) childInput(n int, e *expressions.Expr) {
 	child := v.Definition.Node(n).Child.Definition
 	for i := range child.Inputs {
 		in := &child.Inputs[i]
@@ -171,7 +172,7 @@ func (v *verification) childInput(n int, e *Expr) {
 }
 
 // typeOf returns the type of an expression that is only a path, or "".
-func (v *verification) typeOf(e *Expr) workflow.InputType {
+func (v *verification) typeOf(e *expressions.Expr) workflow.InputType {
 	root, fields := e.Reference()
 	switch {
 	case root == "inputs" && len(fields) == 1:

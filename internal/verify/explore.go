@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -28,7 +29,7 @@ const (
 // ends first. How a step fails does not matter to other steps: every way of failing is
 // tried where the step first runs, and later they count as one.
 type explorer struct {
-	r        *Reading
+	r        *expressions.Reading
 	pick     func(n int) int
 	actor    func(w *World) *pawl.Step // returns the step whose turn it is
 	seen     map[[16]byte]bool
@@ -50,12 +51,12 @@ type explorer struct {
 	buffer   []byte          // of key
 }
 
-func newExplorer(r *Reading) *explorer {
+func newExplorer(r *expressions.Reading) *explorer {
 	x := &explorer{r: r, actor: actor, seen: map[[16]byte]bool{}, ways: map[int]bool{}, began: map[int]bool{}, truths: map[int][2]bool{},
 		opaques: map[int]bool{}, readers: map[int][]int{}, named: map[int]bool{}, endless: map[int]Timeline{}, endings: map[machine.State]int{}}
 	for _, e := range r.Exprs {
 		for _, n := range e.Nodes() {
-			if e.Use == UseOutput {
+			if e.Use == expressions.UseOutput {
 				x.named[n] = true
 			} else if !slices.Contains(x.readers[n], e.Node) {
 				x.readers[n] = append(x.readers[n], e.Node)

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -12,11 +13,11 @@ import (
 // Walk takes a job to its end by chance: any step may end next, and each time in
 // every way there is.
 func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, error) {
-	r, err := Read(def)
+	r, err := expressions.Read(def)
 	if err != nil {
 		return "", nil, err
 	}
-	sets, err := r.Inputs(nil, InputSets)
+	sets, err := r.Inputs(nil, expressions.InputSets)
 	if err != nil {
 		return "", nil, err
 	}
@@ -53,7 +54,7 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 // Stuck continues a job in which nothing more can happen, and returns what is said of
 // it then, and of one that counts wrong.
 func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
-	r, err := Read(def)
+	r, err := expressions.Read(def)
 	if err != nil {
 		return err, err, err
 	}
@@ -70,7 +71,7 @@ func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
 // Halted explores after a stop, and returns how many outcomes it goes through all the
 // same.
 func Halted(def *workflow.Definition) (outcomes int, err error) {
-	r, err := Read(def)
+	r, err := expressions.Read(def)
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -82,7 +83,7 @@ type simulation struct {
 	agenda agenda
 	now    int64
 	worlds []*World
-	minds  map[*workflow.Definition]*Reading
+	minds  map[*workflow.Definition]*expressions.Reading
 	seen   map[*World]map[pawl.Ord]stage
 	sent   map[*World]map[string]int
 	result Result
@@ -102,7 +103,7 @@ type stage struct {
 // error is of kind Invalid if the inputs are wrong.
 func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
 	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: Epoch,
-		minds: map[*workflow.Definition]*Reading{}, seen: map[*World]map[pawl.Ord]stage{}, sent: map[*World]map[string]int{}}
+		minds: map[*workflow.Definition]*expressions.Reading{}, seen: map[*World]map[pawl.Ord]stage{}, sent: map[*World]map[string]int{}}
 	for _, f := range cfg.Faults {
 		s.faults[f] = true
 	}
@@ -121,9 +122,9 @@ func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
 	return &s.result, nil
 }
 
-func (s *simulation) reading(def *workflow.Definition) (*Reading, error) {
+func (s *simulation) reading(def *workflow.Definition) (*expressions.Reading, error) {
 	if s.minds[def] == nil {
-		r, err := Read(def)
+		r, err := expressions.Read(def)
 		if err != nil {
 			return nil, err
 		}

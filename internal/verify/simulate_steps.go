@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -256,7 +257,7 @@ var _ Mind = (*simulation)(nil)
 
 // Condition treats an `if` as true if it cannot be evaluated with the made-up values.
 func (s *simulation) Condition(w *World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
-	if err == nil || s.minds[w.Definition].MissingAt(UseIf, node, scope) {
+	if err == nil || s.minds[w.Definition].MissingAt(expressions.UseIf, node, scope) {
 		return truth, err
 	}
 	w.Say(pawl.MakeOrd(node, 0), "its condition cannot be evaluated with made-up values, and is taken as true")
@@ -264,18 +265,18 @@ func (s *simulation) Condition(w *World, node int, scope *workflow.Scope, truth 
 }
 
 func (s *simulation) Items(w *World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
-	if err == nil || s.minds[w.Definition].MissingAt(UseForeach, node, scope) {
+	if err == nil || s.minds[w.Definition].MissingAt(expressions.UseForeach, node, scope) {
 		return items, err
 	}
 	w.Say(pawl.MakeOrd(node, 0), "its foreach cannot be evaluated with made-up values, and is taken as two items")
 	return []json.RawMessage{json.RawMessage("null"), json.RawMessage("null")}, nil
 }
 
-func (s *simulation) Failed(w *World, at Use, node int, scope *workflow.Scope, err error) error {
+func (s *simulation) Failed(w *World, at expressions.Use, node int, scope *workflow.Scope, err error) error {
 	if s.minds[w.Definition].MissingAt(at, node, scope) {
 		return err
 	}
 	return nil
 }
 
-func (s *simulation) Read(*World, Use, int, *workflow.Scope, error) {}
+func (s *simulation) Read(*World, expressions.Use, int, *workflow.Scope, error) {}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -12,7 +13,7 @@ import (
 var _ Mind = (*explorer)(nil)
 
 func (x *explorer) Condition(w *World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
-	e := x.r.At(UseIf, node)[0]
+	e := x.r.At(expressions.UseIf, node)[0]
 	missing := len(e.Missing(scope, true)) > 0
 	switch {
 	case err != nil && missing:
@@ -46,7 +47,7 @@ func (x *explorer) suppose(w *World, text string) bool {
 }
 
 func (x *explorer) Items(w *World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
-	if err == nil || x.r.MissingAt(UseForeach, node, scope) {
+	if err == nil || x.r.MissingAt(expressions.UseForeach, node, scope) {
 		return items, err
 	}
 	if x.suppose(w, "foreach of "+x.r.Definition.Node(node).ID) {
@@ -55,7 +56,7 @@ func (x *explorer) Items(w *World, node int, scope *workflow.Scope, items []json
 	return nil, nil
 }
 
-func (x *explorer) Failed(_ *World, at Use, node int, scope *workflow.Scope, err error) error {
+func (x *explorer) Failed(_ *World, at expressions.Use, node int, scope *workflow.Scope, err error) error {
 	if x.r.MissingAt(at, node, scope) {
 		return err
 	}
@@ -64,7 +65,7 @@ func (x *explorer) Failed(_ *World, at Use, node int, scope *workflow.Scope, err
 
 // opaque reports whether a condition may have a value that it has for none of the tried
 // values.
-func (x *explorer) opaque(node int, e *Expr) bool {
+func (x *explorer) opaque(node int, e *expressions.Expr) bool {
 	if known, ok := x.opaques[node]; ok {
 		return known
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -76,7 +77,7 @@ func (r *Report) Summary() string {
 
 // A verification verifies one definition.
 type verification struct {
-	*Reading
+	*expressions.Reading
 	file     string
 	explorer *explorer
 	findings map[string]*Finding
@@ -102,12 +103,12 @@ func verify(ctx context.Context, def *workflow.Definition, file string, above []
 		return nil
 	}
 	done[def] = true
-	r, err := Read(def)
+	r, err := expressions.Read(def)
 	if err != nil {
 		return err
 	}
 	v := &verification{Reading: r, file: file, findings: map[string]*Finding{}, above: above, fixed: len(given) > 0}
-	sets, err := r.Inputs(given, InputSets)
+	sets, err := r.Inputs(given, expressions.InputSets)
 	if err != nil && file == "" {
 		return err
 	}
@@ -207,7 +208,7 @@ func (v *verification) unreached() {
 }
 
 func (v *verification) alwaysTrue(n int) {
-	e := v.At(UseIf, n)[0]
+	e := v.At(expressions.UseIf, n)[0]
 	if len(e.Statuses) > 0 || len(e.Outputs) > 0 || e.Text == "true" && len(v.Definition.Node(n).Needs) > 0 {
 		return // it may be there to run the step after skipped ones
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/expressions"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -53,10 +54,10 @@ type Mind interface {
 	Items(w *World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error)
 	// Failed is called for any other expression that fails; if it returns nil, the job
 	// continues without the value.
-	Failed(w *World, at Use, node int, scope *workflow.Scope, err error) error
+	Failed(w *World, at expressions.Use, node int, scope *workflow.Scope, err error) error
 	// Read is called after the expressions of a place have been evaluated, with the
 	// error if there is one.
-	Read(w *World, at Use, node int, scope *workflow.Scope, err error)
+	Read(w *World, at expressions.Use, node int, scope *workflow.Scope, err error)
 }
 
 var _ decide.JobTx = (*World)(nil)

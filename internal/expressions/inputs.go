@@ -1,4 +1,4 @@
-package verify
+package expressions
 
 import (
 	"encoding/json"
