@@ -61,6 +61,7 @@ var order = [][]string{
 	{"internal/metrics"},
 	{"internal/daemon"},
 	{"internal/expressions"},
+	{"internal/rehearsal"},
 	{"internal/verify"},
 	{"internal/trail"},
 	{"internal/inspect"},
@@ -83,7 +84,7 @@ var testOnly = []string{"machine/machinetest", "internal/store/storetest", "inte
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.
-var pure = []string{"machine", "lifecycle", "audit", "internal/rowkey", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health", "internal/expressions"}
+var pure = []string{"machine", "lifecycle", "audit", "internal/rowkey", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health", "internal/expressions", "internal/rehearsal"}
 
 // impureImports are not imported by pure packages, nor is what is below them but
 // for pureImports.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/expressions"
+	"github.com/pawl-dev/pawl/internal/rehearsal"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -31,7 +32,7 @@ const (
 type explorer struct {
 	r        *expressions.Reading
 	pick     func(n int) int
-	actor    func(w *World) *pawl.Step // returns the step whose turn it is
+	actor    func(w *rehearsal.World) *pawl.Step // returns the step whose turn it is
 	seen     map[[16]byte]bool
 	ways     map[int]bool    // nodes whose ways of failing were tried
 	began    map[int]bool    // nodes that have run
@@ -43,9 +44,9 @@ type explorer struct {
 	states   int
 	outcomes int
 	endings  map[machine.State]int
-	cut      bool             // a limit was reached
-	endless  map[int]Timeline // the path to a wait that does not end by itself
-	report   func(Finding, *World)
+	cut      bool                       // a limit was reached
+	endless  map[int]rehearsal.Timeline // the path to a wait that does not end by itself
+	report   func(Finding, *rehearsal.World)
 	fault    error
 	stop     <-chan struct{} // closed to stop the exploration
 	buffer   []byte          // of key
@@ -53,7 +54,7 @@ type explorer struct {
 
 func newExplorer(r *expressions.Reading) *explorer {
 	x := &explorer{r: r, actor: actor, seen: map[[16]byte]bool{}, ways: map[int]bool{}, began: map[int]bool{}, truths: map[int][2]bool{},
-		opaques: map[int]bool{}, readers: map[int][]int{}, named: map[int]bool{}, endless: map[int]Timeline{}, endings: map[machine.State]int{}}
+		opaques: map[int]bool{}, readers: map[int][]int{}, named: map[int]bool{}, endless: map[int]rehearsal.Timeline{}, endings: map[machine.State]int{}}
 	for _, e := range r.Exprs {
 		for _, n := range e.Nodes() {
 			if e.Use == expressions.UseOutput {
@@ -69,10 +70,10 @@ func newExplorer(r *expressions.Reading) *explorer {
 // run explores everything, or as much as the limits allow and then some paths at
 // random.
 func (x *explorer) run(sets []json.RawMessage) {
-	var queue []*World
+	var queue []*rehearsal.World
 	for _, set := range sets {
-		origin := New(x.r.Definition, set, x)
-		queue = append(queue, x.follow(origin, (*World).Start)...)
+		origin := rehearsal.New(x.r.Definition, set, x)
+		queue = append(queue, x.follow(origin, (*rehearsal.World).Start)...)
 	}
 	for len(queue) > 0 && !x.over() {
 		if x.states >= MaxStates || x.work >= maxWork {
@@ -100,8 +101,8 @@ func (x *explorer) over() bool {
 
 // follow does something to a world in every way in which it can turn out, and returns
 // the worlds that are new and have not ended.
-func (x *explorer) follow(origin *World, do func(*World) error) []*World {
-	var next []*World
+func (x *explorer) follow(origin *rehearsal.World, do func(*rehearsal.World) error) []*rehearsal.World {
+	var next []*rehearsal.World
 	for script := []int{}; ; {
 		var counts []int
 		x.pick = func(n int) int {
@@ -132,7 +133,7 @@ func (x *explorer) follow(origin *World, do func(*World) error) []*World {
 }
 
 // arrived records a world after a step, and reports whether to continue from it.
-func (x *explorer) arrived(w *World, err error) bool {
+func (x *explorer) arrived(w *rehearsal.World, err error) bool {
 	if err == nil {
 		err = w.Check()
 	}
@@ -165,7 +166,7 @@ func (x *explorer) random(sets []json.RawMessage) {
 	}
 	limit := x.work + randomWork
 	for run := 0; run < randomRuns && x.work < limit && !x.over(); run++ {
-		w := New(x.r.Definition, sets[run%len(sets)], x)
+		w := rehearsal.New(x.r.Definition, sets[run%len(sets)], x)
 		err := w.Start()
 		x.arrived(w, err)
 		for err == nil && !w.Ended() && !x.over() {
@@ -178,7 +179,7 @@ func (x *explorer) random(sets []json.RawMessage) {
 }
 
 // key identifies what still matters of a world.
-func (x *explorer) key(w *World) [16]byte {
+func (x *explorer) key(w *rehearsal.World) [16]byte {
 	b := x.buffer[:0]
 	text := func(parts ...string) {
 		for _, p := range parts {
@@ -221,7 +222,7 @@ func (x *explorer) key(w *World) [16]byte {
 }
 
 // matters reports whether anything will still read the output or the status of a node.
-func (x *explorer) matters(w *World, n int) bool {
+func (x *explorer) matters(w *rehearsal.World, n int) bool {
 	if x.named[n] && w.Job().Ending == "" {
 		return true
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/expressions"
+	"github.com/pawl-dev/pawl/internal/rehearsal"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -24,12 +25,12 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := newExplorer(r)
 	var findings []Finding
-	x.report = func(f Finding, w *World) {
+	x.report = func(f Finding, w *rehearsal.World) {
 		f.Trace = w.Timeline()
 		findings = append(findings, f)
 	}
 	x.pick = rng.IntN
-	x.actor = func(w *World) *pawl.Step {
+	x.actor = func(w *rehearsal.World) *pawl.Step {
 		clear(x.ways)
 		var able []*pawl.Step
 		for _, s := range w.All() {
@@ -42,7 +43,7 @@ func Walk(def *workflow.Definition, seed uint64) (machine.State, []Finding, erro
 		}
 		return able[rng.IntN(len(able))]
 	}
-	w := New(def, sets[rng.IntN(len(sets))], x)
+	w := rehearsal.New(def, sets[rng.IntN(len(sets))], x)
 	for err = w.Start(); err == nil && !w.Ended(); err = x.advance(w) {
 		if err := w.Check(); err != nil {
 			return "", nil, err
@@ -60,7 +61,7 @@ func Stuck(def *workflow.Definition) (explored, simulated, miscounted error) {
 	}
 	x := newExplorer(r)
 	x.pick = func(int) int { return 0 }
-	w := New(def, []byte("{}"), x)
+	w := rehearsal.New(def, []byte("{}"), x)
 	w.Job().State = lifecycle.JobRunning // and no step has been started
 	s := &simulation{}
 	explored, simulated = x.advance(w), s.run(w)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/expressions"
+	"github.com/pawl-dev/pawl/internal/rehearsal"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -14,7 +15,7 @@ import (
 const ruleMissing = "missing-output"
 
 // Read checks expressions that have just been evaluated for missing outputs.
-func (x *explorer) Read(w *World, at expressions.Use, node int, scope *workflow.Scope, err error) {
+func (x *explorer) Read(w *rehearsal.World, at expressions.Use, node int, scope *workflow.Scope, err error) {
 	var failed *workflow.ExpressionError
 	errors.As(err, &failed)
 	for _, e := range x.r.At(at, node) {
@@ -37,7 +38,7 @@ var becauses = map[machine.State]string{
 	lifecycle.StepPermanentError: "failed",
 }
 
-func (x *explorer) missing(w *World, e *expressions.Expr, ref expressions.OutputRef, scope *workflow.Scope, severity Severity) {
+func (x *explorer) missing(w *rehearsal.World, e *expressions.Expr, ref expressions.OutputRef, scope *workflow.Scope, severity Severity) {
 	id, because := x.r.Definition.Node(ref.Node).ID, becauses[scope.Statuses[ref.Node]]
 	if because == "" {
 		because = "is " + string(scope.Statuses[ref.Node])

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/expressions"
+	"github.com/pawl-dev/pawl/internal/rehearsal"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -50,7 +51,7 @@ type Result struct {
 	Attempts int                   `json:"attempts"`
 	Refused  int                   `json:"refused"`          // messages that came too late or twice
 	Broken   string                `json:"broken,omitempty"` // the invariant that did not hold
-	Timeline Timeline              `json:"timeline"`
+	Timeline rehearsal.Timeline    `json:"timeline"`
 }
 
 // Probabilities of events. Those of a fault apply only if the fault is requested.
@@ -82,10 +83,10 @@ type simulation struct {
 	faults map[Fault]bool
 	agenda agenda
 	now    int64
-	worlds []*World
+	worlds []*rehearsal.World
 	minds  map[*workflow.Definition]*expressions.Reading
-	seen   map[*World]map[pawl.Ord]stage
-	sent   map[*World]map[string]int
+	seen   map[*rehearsal.World]map[pawl.Ord]stage
+	sent   map[*rehearsal.World]map[string]int
 	result Result
 	worker uint32
 }
@@ -102,8 +103,8 @@ type stage struct {
 // the seed. The same definition, inputs, faults and seed give the same result. The
 // error is of kind Invalid if the inputs are wrong.
 func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
-	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: Epoch,
-		minds: map[*workflow.Definition]*expressions.Reading{}, seen: map[*World]map[pawl.Ord]stage{}, sent: map[*World]map[string]int{}}
+	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: rehearsal.Epoch,
+		minds: map[*workflow.Definition]*expressions.Reading{}, seen: map[*rehearsal.World]map[pawl.Ord]stage{}, sent: map[*rehearsal.World]map[string]int{}}
 	for _, f := range cfg.Faults {
 		s.faults[f] = true
 	}
@@ -134,8 +135,8 @@ func (s *simulation) reading(def *workflow.Definition) (*expressions.Reading, er
 }
 
 // open makes a job, which starts a moment later.
-func (s *simulation) open(def *workflow.Definition, inputs json.RawMessage, parent *World, at pawl.Ord) *World {
-	w := New(def, inputs, s)
+func (s *simulation) open(def *workflow.Definition, inputs json.RawMessage, parent *rehearsal.World, at pawl.Ord) *rehearsal.World {
+	w := rehearsal.New(def, inputs, s)
 	w.Now, w.Jitter, w.SpawnChild = s.now, s.rng.Float64, s.spawn
 	if parent != nil {
 		w.Attach(parent, at)
@@ -173,7 +174,7 @@ func (s *simulation) with(f Fault, rate float64) bool { return s.faults[f] && s.
 
 // run processes the agenda until the job has ended. It returns the invariant that did
 // not hold.
-func (s *simulation) run(root *World) error {
+func (s *simulation) run(root *rehearsal.World) error {
 	for range maxEvents {
 		if err := s.arrange(); err != nil {
 			return err
@@ -239,7 +240,7 @@ func (s *simulation) arrange() error {
 }
 
 // wake informs the parent of a job that has ended.
-func (s *simulation) wake(w *World) error {
+func (s *simulation) wake(w *rehearsal.World) error {
 	if w.ParentJob == nil || !w.Ended() {
 		return nil
 	}
@@ -247,14 +248,14 @@ func (s *simulation) wake(w *World) error {
 	if w.ParentJob.ChildEnded(w.ParentStep) || p.State != lifecycle.StepInProgress {
 		return nil
 	}
-	end := decide.ChildEnd{Output: OrNull(w.Job().Output)}
+	end := decide.ChildEnd{Output: rehearsal.OrNull(w.Job().Output)}
 	if w.Job().State != lifecycle.JobCompleted {
-		end.Failure = Failure("child", "its child job is "+string(w.Job().State), true)
+		end.Failure = rehearsal.Failure("child", "its child job is "+string(w.Job().State), true)
 	}
 	return s.endChild(w.ParentJob, w.ParentStep, end)
 }
 
-func (s *simulation) endChild(w *World, ord pawl.Ord, end decide.ChildEnd) error {
+func (s *simulation) endChild(w *rehearsal.World, ord pawl.Ord, end decide.ChildEnd) error {
 	step := w.At(ord)
 	if step.State != lifecycle.StepInProgress {
 		return nil
@@ -262,14 +263,14 @@ func (s *simulation) endChild(w *World, ord pawl.Ord, end decide.ChildEnd) error
 	return w.EndChild(ord, end)
 }
 
-func (s *simulation) conclude(root *World, broken error) {
+func (s *simulation) conclude(root *rehearsal.World, broken error) {
 	r := &s.result
-	r.Status, r.Output = root.Job().State, OrNull(root.Job().Output)
+	r.Status, r.Output = root.Job().State, rehearsal.OrNull(root.Job().Output)
 	end := s.now
 	if root.Ended() {
 		end = root.Job().CompletedAt // reports may have come later
 	}
-	r.Took = pawl.Duration(time.Duration(end-Epoch) * time.Microsecond)
+	r.Took = pawl.Duration(time.Duration(end-rehearsal.Epoch) * time.Microsecond)
 	if root.Job().Error != nil && root.Job().State != lifecycle.JobCompleted {
 		r.Error = root.Job().Error.Message
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/expressions"
+	"github.com/pawl-dev/pawl/internal/rehearsal"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // arrangeStep puts on the agenda what follows from the state of a step.
-func (s *simulation) arrangeStep(w *World, step *pawl.Step) {
+func (s *simulation) arrangeStep(w *rehearsal.World, step *pawl.Step) {
 	node := w.Definition.Node(step.Ord.Node())
 	switch {
 	case step.State == lifecycle.StepEnqueued:
@@ -31,7 +32,7 @@ func (s *simulation) arrangeStep(w *World, step *pawl.Step) {
 }
 
 // arrangeClaim arranges for a worker to take a step.
-func (s *simulation) arrangeClaim(w *World, step *pawl.Step, node *workflow.Node) {
+func (s *simulation) arrangeClaim(w *rehearsal.World, step *pawl.Step, node *workflow.Node) {
 	ord, claims := step.Ord, step.Claims
 	delay := s.within(claimWithin)
 	if node.QueueTimeout > 0 && s.with(Slow, rateSlow) {
@@ -40,7 +41,7 @@ func (s *simulation) arrangeClaim(w *World, step *pawl.Step, node *workflow.Node
 	s.after(delay, func() error { return s.claim(w, ord, claims) })
 }
 
-func (s *simulation) claim(w *World, ord pawl.Ord, claims int) error {
+func (s *simulation) claim(w *rehearsal.World, ord pawl.Ord, claims int) error {
 	step := w.At(ord)
 	if step.State != lifecycle.StepEnqueued || step.Claims != claims {
 		return nil // cancelled meanwhile, or its time in the queue passed
@@ -54,14 +55,14 @@ func (s *simulation) claim(w *World, ord pawl.Ord, claims int) error {
 		s.refuse(w, ord, "the claim arrives twice")
 	}
 	if err := w.Render(step); err != nil {
-		return w.Report(step, decide.Report{Event: lifecycle.StepFailPermanently, Failure: ExpressionFailure(err), Note: decide.Note{Reason: err.Error()}})
+		return w.Report(step, decide.Report{Event: lifecycle.StepFailPermanently, Failure: rehearsal.ExpressionFailure(err), Note: decide.Note{Reason: err.Error()}})
 	}
 	s.arrangeEnd(w, step)
 	return nil
 }
 
 // refuse records that a message was refused, and why.
-func (s *simulation) refuse(w *World, ord pawl.Ord, what string) {
+func (s *simulation) refuse(w *rehearsal.World, ord pawl.Ord, what string) {
 	step := w.At(ord)
 	event := lifecycle.StepClaim
 	if strings.Contains(what, "report") {
@@ -76,7 +77,7 @@ func (s *simulation) refuse(w *World, ord pawl.Ord, what string) {
 }
 
 // arrangeEnd makes up how an attempt ends.
-func (s *simulation) arrangeEnd(w *World, step *pawl.Step) {
+func (s *simulation) arrangeEnd(w *rehearsal.World, step *pawl.Step) {
 	node, limit := w.Definition.Node(step.Ord.Node()), workflow.DefaultTimeout
 	if node.Timeout > 0 {
 		limit = node.Timeout
@@ -85,10 +86,10 @@ func (s *simulation) arrangeEnd(w *World, step *pawl.Step) {
 	switch {
 	case s.with(Kill, rateKill):
 		reason := "its worker died"
-		s.end(w, step, took+notice, decide.Report{Event: lifecycle.StepLost, Failure: Failure("lost", reason, false), Note: decide.Note{Reason: reason}})
+		s.end(w, step, took+notice, decide.Report{Event: lifecycle.StepLost, Failure: rehearsal.Failure("lost", reason, false), Note: decide.Note{Reason: reason}})
 	case s.with(Slow, rateSlow), s.chance(rateTimeout):
 		reason := fmt.Sprintf("it took longer than %s", limit)
-		s.end(w, step, limit, decide.Report{Event: lifecycle.StepTimeout, Failure: Failure("timeout", reason, false), Note: decide.Note{Reason: reason}})
+		s.end(w, step, limit, decide.Report{Event: lifecycle.StepTimeout, Failure: rehearsal.Failure("timeout", reason, false), Note: decide.Note{Reason: reason}})
 	case s.chance(rateFatal):
 		s.end(w, step, took, failing(lifecycle.StepFailPermanently, "it failed for good"))
 	case s.chance(rateFail):
@@ -99,7 +100,7 @@ func (s *simulation) arrangeEnd(w *World, step *pawl.Step) {
 }
 
 // end reports how an attempt ended, unless the step has another claim by then.
-func (s *simulation) end(w *World, step *pawl.Step, in time.Duration, r decide.Report) {
+func (s *simulation) end(w *rehearsal.World, step *pawl.Step, in time.Duration, r decide.Report) {
 	ord, claim := step.Ord, step.Claims
 	deliver := func() error {
 		now := w.At(ord)
@@ -121,13 +122,13 @@ func (s *simulation) end(w *World, step *pawl.Step, in time.Duration, r decide.R
 }
 
 // madeUp makes up an output that fits how it is used.
-func (s *simulation) madeUp(w *World, ord pawl.Ord) json.RawMessage {
+func (s *simulation) madeUp(w *rehearsal.World, ord pawl.Ord) json.RawMessage {
 	list := s.minds[w.Definition].Results(ord.Node(), ord.Instance() > 0, true)
 	return list[s.rng.IntN(len(list))]
 }
 
 // arrangeStop arranges for a worker that is asked to stop to do so, or not in time.
-func (s *simulation) arrangeStop(w *World, step *pawl.Step, node *workflow.Node) {
+func (s *simulation) arrangeStop(w *rehearsal.World, step *pawl.Step, node *workflow.Node) {
 	ord, claim := step.Ord, step.Claims
 	if node.Kind == workflow.KindWorkflow {
 		s.stopChild(w, ord)
@@ -146,7 +147,7 @@ func (s *simulation) arrangeStop(w *World, step *pawl.Step, node *workflow.Node)
 }
 
 // arrangePerson arranges for a person to decide about an approval, or for none.
-func (s *simulation) arrangePerson(w *World, step *pawl.Step) {
+func (s *simulation) arrangePerson(w *rehearsal.World, step *pawl.Step) {
 	ord := step.Ord
 	if step.DueAt > 0 && s.chance(rateNever) {
 		return // it expires
@@ -168,7 +169,7 @@ func (s *simulation) arrangePerson(w *World, step *pawl.Step) {
 }
 
 // early sends some signals before a step waits for them.
-func (s *simulation) early(w *World) {
+func (s *simulation) early(w *rehearsal.World) {
 	for n := 1; n <= len(w.Definition.Nodes); n++ {
 		if node := w.Definition.Node(n); node.Kind == workflow.KindEvent && s.chance(rateEarly) {
 			s.sent[w][node.Event]++
@@ -179,7 +180,7 @@ func (s *simulation) early(w *World) {
 
 // arrangeSignal sends the signal that a step waits for, unless one has been sent
 // that it will get.
-func (s *simulation) arrangeSignal(w *World, step *pawl.Step, node *workflow.Node) {
+func (s *simulation) arrangeSignal(w *rehearsal.World, step *pawl.Step, node *workflow.Node) {
 	n := step.Ord.Node()
 	switch {
 	case s.sent[w][node.Event] > 0:
@@ -198,7 +199,7 @@ func (s *simulation) arrangeSignal(w *World, step *pawl.Step, node *workflow.Nod
 	}
 }
 
-func (s *simulation) signal(w *World, n int, words string) error {
+func (s *simulation) signal(w *rehearsal.World, n int, words string) error {
 	if w.Ended() {
 		return nil
 	}
@@ -216,7 +217,7 @@ func instances(node *workflow.Node) int {
 }
 
 // spawn makes a child job. Of a registered workflow only its end is simulated.
-func (s *simulation) spawn(w *World, step *pawl.Step, child *workflow.Born) (string, error) {
+func (s *simulation) spawn(w *rehearsal.World, step *pawl.Step, child *workflow.Born) (string, error) {
 	ord := step.Ord
 	if child.Definition != nil && child.Inputs != nil {
 		if _, err := s.reading(child.Definition); err != nil {
@@ -227,14 +228,14 @@ func (s *simulation) spawn(w *World, step *pawl.Step, child *workflow.Born) (str
 	}
 	end := decide.ChildEnd{Output: s.madeUp(w, ord)}
 	if s.chance(rateChild) {
-		end = decide.ChildEnd{Failure: Failure("child", "its child job failed", true)}
+		end = decide.ChildEnd{Failure: rehearsal.Failure("child", "its child job failed", true)}
 	}
 	s.after(s.lasting(3*meanWork), func() error { return s.endChild(w, ord, end) })
 	return "", nil
 }
 
 // stopChild cancels the child job that a step waits for.
-func (s *simulation) stopChild(w *World, ord pawl.Ord) {
+func (s *simulation) stopChild(w *rehearsal.World, ord pawl.Ord) {
 	s.after(s.within(claimWithin), func() error {
 		for _, child := range s.worlds {
 			if child.ParentJob != w || child.ParentStep != ord {
@@ -245,18 +246,18 @@ func (s *simulation) stopChild(w *World, ord pawl.Ord) {
 			}
 			return child.Cancel("the parent's step was cancelled")
 		}
-		return s.endChild(w, ord, decide.ChildEnd{Failure: Failure("canceled", "its child job was canceled", true)})
+		return s.endChild(w, ord, decide.ChildEnd{Failure: rehearsal.Failure("canceled", "its child job was canceled", true)})
 	})
 }
 
 func failing(event machine.Event, reason string) decide.Report {
-	return decide.Report{Event: event, Failure: Failure("exit", reason, event == lifecycle.StepFailPermanently), Note: decide.Note{Reason: reason}}
+	return decide.Report{Event: event, Failure: rehearsal.Failure("exit", reason, event == lifecycle.StepFailPermanently), Note: decide.Note{Reason: reason}}
 }
 
-var _ Mind = (*simulation)(nil)
+var _ rehearsal.Mind = (*simulation)(nil)
 
 // Condition treats an `if` as true if it cannot be evaluated with the made-up values.
-func (s *simulation) Condition(w *World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
+func (s *simulation) Condition(w *rehearsal.World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
 	if err == nil || s.minds[w.Definition].MissingAt(expressions.UseIf, node, scope) {
 		return truth, err
 	}
@@ -264,7 +265,7 @@ func (s *simulation) Condition(w *World, node int, scope *workflow.Scope, truth 
 	return true, nil
 }
 
-func (s *simulation) Items(w *World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
+func (s *simulation) Items(w *rehearsal.World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
 	if err == nil || s.minds[w.Definition].MissingAt(expressions.UseForeach, node, scope) {
 		return items, err
 	}
@@ -272,11 +273,11 @@ func (s *simulation) Items(w *World, node int, scope *workflow.Scope, items []js
 	return []json.RawMessage{json.RawMessage("null"), json.RawMessage("null")}, nil
 }
 
-func (s *simulation) Failed(w *World, at expressions.Use, node int, scope *workflow.Scope, err error) error {
+func (s *simulation) Failed(w *rehearsal.World, at expressions.Use, node int, scope *workflow.Scope, err error) error {
 	if s.minds[w.Definition].MissingAt(at, node, scope) {
 		return err
 	}
 	return nil
 }
 
-func (s *simulation) Read(*World, expressions.Use, int, *workflow.Scope, error) {}
+func (s *simulation) Read(*rehearsal.World, expressions.Use, int, *workflow.Scope, error) {}

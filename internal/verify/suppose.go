@@ -5,14 +5,15 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/expressions"
+	"github.com/pawl-dev/pawl/internal/rehearsal"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // How an explorer evaluates expressions.
 
-var _ Mind = (*explorer)(nil)
+var _ rehearsal.Mind = (*explorer)(nil)
 
-func (x *explorer) Condition(w *World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
+func (x *explorer) Condition(w *rehearsal.World, node int, scope *workflow.Scope, truth bool, err error) (bool, error) {
 	e := x.r.At(expressions.UseIf, node)[0]
 	missing := len(e.Missing(scope, true)) > 0
 	switch {
@@ -33,7 +34,7 @@ func (x *explorer) Condition(w *World, node int, scope *workflow.Scope, truth bo
 
 // suppose returns a value for a condition whose value cannot be known: both are tried,
 // and on each path it stays the same.
-func (x *explorer) suppose(w *World, text string) bool {
+func (x *explorer) suppose(w *rehearsal.World, text string) bool {
 	bare, negated := strings.CutPrefix(text, "!")
 	if known, ok := w.Facts[bare]; ok {
 		return known != negated
@@ -46,7 +47,7 @@ func (x *explorer) suppose(w *World, text string) bool {
 	return truth
 }
 
-func (x *explorer) Items(w *World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
+func (x *explorer) Items(w *rehearsal.World, node int, scope *workflow.Scope, items []json.RawMessage, err error) ([]json.RawMessage, error) {
 	if err == nil || x.r.MissingAt(expressions.UseForeach, node, scope) {
 		return items, err
 	}
@@ -56,7 +57,7 @@ func (x *explorer) Items(w *World, node int, scope *workflow.Scope, items []json
 	return nil, nil
 }
 
-func (x *explorer) Failed(_ *World, at expressions.Use, node int, scope *workflow.Scope, err error) error {
+func (x *explorer) Failed(_ *rehearsal.World, at expressions.Use, node int, scope *workflow.Scope, err error) error {
 	if x.r.MissingAt(at, node, scope) {
 		return err
 	}

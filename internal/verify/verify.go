@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/expressions"
+	"github.com/pawl-dev/pawl/internal/rehearsal"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -23,17 +24,17 @@ const (
 
 // A Finding is one fault of a valid definition.
 type Finding struct {
-	Severity Severity `json:"severity"`
-	Rule     string   `json:"rule"`           // its name: missing-output
-	File     string   `json:"file,omitempty"` // of a child workflow: as its parent names it
-	Line     int      `json:"line,omitempty"` // from 1; see Locate
-	Column   int      `json:"column,omitempty"`
-	Key      string   `json:"key,omitempty"`  // where in the file: steps[2].if
-	Step     string   `json:"step,omitempty"` // its id
-	Message  string   `json:"message"`
-	Why      string   `json:"why"`             // it matters
-	Hint     string   `json:"hint,omitempty"`  // what to do about it
-	Trace    Timeline `json:"trace,omitempty"` // the shortest path to it that was found
+	Severity Severity           `json:"severity"`
+	Rule     string             `json:"rule"`           // its name: missing-output
+	File     string             `json:"file,omitempty"` // of a child workflow: as its parent names it
+	Line     int                `json:"line,omitempty"` // from 1; see Locate
+	Column   int                `json:"column,omitempty"`
+	Key      string             `json:"key,omitempty"`  // where in the file: steps[2].if
+	Step     string             `json:"step,omitempty"` // its id
+	Message  string             `json:"message"`
+	Why      string             `json:"why"`             // it matters
+	Hint     string             `json:"hint,omitempty"`  // what to do about it
+	Trace    rehearsal.Timeline `json:"trace,omitempty"` // the shortest path to it that was found
 }
 
 // A Report is what Verify found and proved.
@@ -133,7 +134,7 @@ func verify(ctx context.Context, def *workflow.Definition, file string, above []
 func (v *verification) explore(ctx context.Context, sets []json.RawMessage, report *Report) error {
 	x := newExplorer(v.Reading)
 	x.stop = ctx.Done()
-	x.report = func(f Finding, w *World) {
+	x.report = func(f Finding, w *rehearsal.World) {
 		if f.Rule == "broken" {
 			report.Ends = false
 		}
