@@ -15,7 +15,7 @@ export GORACE ?= atexit_sleep_ms=100
 
 # The packages that start no goroutine (arch_test.go): `make test` runs them without
 # the detector, but for what uses them from many.
-PURE = audit internal/decide internal/document internal/expressions internal/programs/spec internal/rehearsal internal/schedule internal/verify lifecycle machine machine/machinetest workflow
+PURE = audit internal/decide internal/document internal/expressions internal/programs/spec internal/rehearsal internal/schedule internal/simulate internal/verify lifecycle machine machine/machinetest workflow
 
 # The packages whose tests are mostly bubbles of testing/synctest: with thousands of
 # them the detector itself fails now and then (golang/go#78156). Those tests run

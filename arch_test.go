@@ -62,7 +62,8 @@ var order = [][]string{
 	{"internal/daemon"},
 	{"internal/expressions"},
 	{"internal/rehearsal"},
-	{"internal/verify"},
+	{"internal/rehearsal/rehearsaltest"},
+	{"internal/verify", "internal/simulate"},
 	{"internal/trail"},
 	{"internal/inspect"},
 	{"internal/privatejob"},
@@ -80,7 +81,7 @@ var order = [][]string{
 var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "pawltest", "supervisor", "worker", "workflow"}
 
 // testOnly are the packages that only tests import.
-var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/lab/pgtest", "pawltest"}
+var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/lab/pgtest", "pawltest"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.

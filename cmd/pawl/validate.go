@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/simulate"
 	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -188,11 +189,11 @@ func newSimulate(a *app) *cobra.Command {
 }
 
 // named returns the requested faults.
-func (f *simulateFlags) named() []verify.Fault {
-	var faults []verify.Fault
+func (f *simulateFlags) named() []simulate.Fault {
+	var faults []simulate.Fault
 	for _, word := range strings.Split(f.faults, ",") {
 		if word = strings.TrimSpace(word); word != "" {
-			faults = append(faults, verify.Fault(word))
+			faults = append(faults, simulate.Fault(word))
 		}
 	}
 	return faults
@@ -202,8 +203,8 @@ func (f *simulateFlags) check() error {
 	if f.seed < 0 {
 		return usage("", "--seed %d: want 0 or more", f.seed)
 	}
-	known := make([]string, len(verify.Faults))
-	for i, fault := range verify.Faults {
+	known := make([]string, len(simulate.Faults))
+	for i, fault := range simulate.Faults {
 		known[i] = string(fault)
 	}
 	err := inRange("--runs", f.runs, 1, 10_000)
@@ -218,12 +219,12 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	cfg := verify.Config{Seed: uint64(f.seed), Faults: f.named()}
+	cfg := simulate.Config{Seed: uint64(f.seed), Faults: f.named()}
 	if cfg.Inputs, err = f.inputs.known(def); err != nil {
 		return err
 	}
 	if f.runs > 1 {
-		o, err := verify.SimulateMany(def, cfg, f.runs)
+		o, err := simulate.Many(def, cfg, f.runs)
 		if err != nil {
 			return err
 		}
@@ -235,7 +236,7 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 		}
 		return nil
 	}
-	result, err := verify.Simulate(def, cfg)
+	result, err := simulate.Run(def, cfg)
 	if err != nil {
 		return err
 	}

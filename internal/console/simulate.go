@@ -5,11 +5,11 @@ import (
 	"io"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/verify"
+	"github.com/pawl-dev/pawl/internal/simulate"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-func Outlook(out, talk io.Writer, o *verify.Outlook, json bool) error {
+func Outlook(out, talk io.Writer, o *simulate.Outlook, json bool) error {
 	if json {
 		return JSON(out, o)
 	}

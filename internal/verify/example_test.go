@@ -30,21 +30,3 @@ func ExampleVerify() {
 	// Output:
 	// warning: step ask waits for ever if it is neither approved nor rejected
 }
-
-// The same seed makes up the same job.
-func ExampleSimulate() {
-	file := workflow.File{Name: "nap", Steps: []workflow.Step{{ID: "nap", Sleep: "1h"}}}
-	def, err := file.Build()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	result, err := verify.Simulate(def, verify.Config{Seed: 1})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(result.Status, result.Timeline[len(result.Timeline)-1].Event)
-	// Output:
-	// COMPLETED success
-}

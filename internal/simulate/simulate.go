@@ -1,4 +1,4 @@
-package verify
+package simulate
 
 import (
 	"encoding/json"
@@ -99,10 +99,10 @@ type stage struct {
 	asked  bool // to stop
 }
 
-// Simulate runs a definition on a clock of its own, with outcomes that are made up from
+// Run runs a definition on a clock of its own, with outcomes that are made up from
 // the seed. The same definition, inputs, faults and seed give the same result. The
 // error is of kind Invalid if the inputs are wrong.
-func Simulate(def *workflow.Definition, cfg Config) (*Result, error) {
+func Run(def *workflow.Definition, cfg Config) (*Result, error) {
 	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: rehearsal.Epoch,
 		minds: map[*workflow.Definition]*expressions.Reading{}, seen: map[*rehearsal.World]map[pawl.Ord]stage{}, sent: map[*rehearsal.World]map[string]int{}}
 	for _, f := range cfg.Faults {
@@ -301,13 +301,20 @@ func (r *Result) Text() string {
 			counts = append(counts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	fmt.Fprintf(&b, "steps: %s; %s", strings.Join(counts, ", "), count(r.Attempts, "claim"))
+	fmt.Fprintf(&b, "steps: %s; %s", strings.Join(counts, ", "), counted(r.Attempts, "claim"))
 	if r.Refused > 0 {
-		fmt.Fprintf(&b, ", %s refused", count(r.Refused, "message"))
+		fmt.Fprintf(&b, ", %s refused", counted(r.Refused, "message"))
 	}
 	fmt.Fprintf(&b, "\ninputs: %s\noutput: %s\n", r.Inputs, r.Output)
 	if r.Broken != "" {
 		fmt.Fprintf(&b, "broken: %s\n", r.Broken)
 	}
 	return b.String()
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
