@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 // A user is a program with a table of its own in the database of Pawl, "mine", and the
@@ -157,7 +158,7 @@ func verified(t *testing.T, where string) {
 	s, err := at.Open(ctx, 0, nil)
 	must(t, err)
 	defer s.Close()
-	v := store.Verifier{Views: s}
+	v := trail.Verifier{Views: s}
 	err = s.Trails(ctx, 0, func(trail store.TrailOf) error {
 		fault, err := v.Take(ctx, trail)
 		if fault != nil {

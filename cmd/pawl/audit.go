@@ -165,12 +165,12 @@ func newAuditCheckpoint(a *app) *cobra.Command {
 func (a *app) checkpoint(ctx context.Context, path string) error {
 	return a.withStore(ctx, func(s store.Store) error {
 		if path == "" {
-			_, err := store.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
+			_, err := trail.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
 			return err
 		}
-		var head *store.CheckpointHead
+		var head *trail.CheckpointHead
 		err := files.Replace(path, func(w io.Writer) (err error) {
-			head, err = store.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
+			head, err = trail.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
 			return err
 		})
 		if err == nil {
@@ -209,7 +209,7 @@ func (a *app) compare(ctx context.Context, args []string, form string) error {
 		return err
 	}
 	defer old.Close()
-	c := &store.Comparison{Old: old.CheckpointReader}
+	c := &trail.Comparer{Old: old.CheckpointReader}
 	if len(args) == 1 {
 		return a.withStore(ctx, func(s store.Store) error {
 			is, err := trail.Current(ctx, s)
@@ -217,7 +217,7 @@ func (a *app) compare(ctx context.Context, args []string, form string) error {
 				return err
 			}
 			defer is.Close()
-			c.New, c.Row = is.CheckpointReader, store.RowOf(s)
+			c.New, c.Row = is.CheckpointReader, trail.RowOf(s)
 			return a.showDifferences(ctx, c, form)
 		})
 	}
@@ -242,8 +242,8 @@ func openCheckpoint(path string) (*trail.Checkpoint, error) {
 	return trail.OpenCheckpoint(f, path)
 }
 
-func (a *app) showDifferences(ctx context.Context, c *store.Comparison, form string) error {
-	r, err := trail.Compare(ctx, c, func(d store.Difference) {
+func (a *app) showDifferences(ctx context.Context, c *trail.Comparer, form string) error {
+	r, err := trail.Compare(ctx, c, func(d trail.Difference) {
 		if form != formJSON {
 			console.Difference(a.stdout, &d)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/trail"
 )
 
@@ -40,7 +39,7 @@ func Verdict(out, talk io.Writer, v *trail.Verdict, json bool) error {
 	return nil
 }
 
-func Difference(w io.Writer, d *store.Difference) {
+func Difference(w io.Writer, d *trail.Difference) {
 	who := d.Entity
 	if who != "" {
 		who += ": "

@@ -11,12 +11,13 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 func checkpoint(t *testing.T, s store.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	head, err := store.WriteCheckpoint(t.Context(), s, time.Now(), &b, t.TempDir())
+	head, err := trail.WriteCheckpoint(t.Context(), s, time.Now(), &b, t.TempDir())
 	must(t, err)
 	if n := int64(bytes.Count(b.Bytes(), []byte("\n"))) - 1; n != head.Leaves || n < 2 {
 		t.Fatalf("%d leaves, and the header says %d", n, head.Leaves)
@@ -24,17 +25,17 @@ func checkpoint(t *testing.T, s store.Store) []byte {
 	return b.Bytes()
 }
 
-func compare(t *testing.T, old, is []byte, s store.Store) (*store.Comparison, []store.Difference) {
+func compare(t *testing.T, old, is []byte, s store.Store) (*trail.Comparer, []trail.Difference) {
 	t.Helper()
-	var found []store.Difference
-	c := &store.Comparison{Found: func(d store.Difference) { found = append(found, d) }}
+	var found []trail.Difference
+	c := &trail.Comparer{Found: func(d trail.Difference) { found = append(found, d) }}
 	var err error
-	c.Old, err = store.ReadCheckpoint(bytes.NewReader(old))
+	c.Old, err = trail.ReadCheckpoint(bytes.NewReader(old))
 	must(t, err)
-	c.New, err = store.ReadCheckpoint(bytes.NewReader(is))
+	c.New, err = trail.ReadCheckpoint(bytes.NewReader(is))
 	must(t, err)
 	if s != nil {
-		c.Row = store.RowOf(s)
+		c.Row = trail.RowOf(s)
 	}
 	must(t, c.Run(t.Context()))
 	return c, found
@@ -83,11 +84,11 @@ func TestK6Checkpoint(t *testing.T) {
 			of         pawl.ID
 			sql        []string
 		}{
-			{"removed with all its rows", store.DifferenceMissing, ids[1], []string{"delete from job where id = %d", "delete from step where job = %[1]d", "delete from audit where job = %[1]d"}},
-			{"set back", store.DifferenceBack, ids[2], []string{"update job set seq = 1 where id = %d"}},
-			{"hashed anew", store.DifferenceChanged, ids[2], []string{"update job set head = " + other + " where id = %d"}},
-			{"hashed anew, and gone on", store.DifferenceChanged, waiting, []string{"update audit set hash = " + other + " where job = %d and ord = 0"}},
-			{"its row removed, and gone on", store.DifferenceMissing, waiting, []string{"delete from audit where job = %d and ord = 0"}},
+			{"removed with all its rows", trail.DifferenceMissing, ids[1], []string{"delete from job where id = %d", "delete from step where job = %[1]d", "delete from audit where job = %[1]d"}},
+			{"set back", trail.DifferenceBack, ids[2], []string{"update job set seq = 1 where id = %d"}},
+			{"hashed anew", trail.DifferenceChanged, ids[2], []string{"update job set head = " + other + " where id = %d"}},
+			{"hashed anew, and gone on", trail.DifferenceChanged, waiting, []string{"update audit set hash = " + other + " where job = %d and ord = 0"}},
+			{"its row removed, and gone on", trail.DifferenceMissing, waiting, []string{"delete from audit where job = %d and ord = 0"}},
 		} {
 			l.unpack(x.of.JobKey())
 			for _, table := range []string{"job", "step", "audit"} {
@@ -106,11 +107,11 @@ func TestK6Checkpoint(t *testing.T) {
 				db.sql("drop table was_" + table)
 			}
 		}
-		c := &store.Comparison{Found: func(store.Difference) {}}
+		c := &trail.Comparer{Found: func(trail.Difference) {}}
 		var err error
-		c.Old, err = store.ReadCheckpoint(strings.NewReader(strings.Replace(string(old), `"sequence":2`, `"sequence":3`, 1)))
+		c.Old, err = trail.ReadCheckpoint(strings.NewReader(strings.Replace(string(old), `"sequence":2`, `"sequence":3`, 1)))
 		must(t, err)
-		c.New, err = store.ReadCheckpoint(bytes.NewReader(old))
+		c.New, err = trail.ReadCheckpoint(bytes.NewReader(old))
 		must(t, err)
 		if err := c.Run(t.Context()); pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), "digest") {
 			t.Errorf("an edited checkpoint: %v", err)
@@ -125,7 +126,7 @@ func formed(t *testing.T, leaves []store.Leaf) []byte {
 	for i := range leaves {
 		must(t, json.NewEncoder(&lines).Encode(&leaves[i]))
 	}
-	head, err := json.Marshal(store.CheckpointHead{Checkpoint: 1, Leaves: int64(len(leaves)), Digest: fmt.Sprintf("%x", sha256.Sum256(lines.Bytes()))})
+	head, err := json.Marshal(trail.CheckpointHead{Checkpoint: 1, Leaves: int64(len(leaves)), Digest: fmt.Sprintf("%x", sha256.Sum256(lines.Bytes()))})
 	must(t, err)
 	return append(append(head, '\n'), lines.Bytes()...)
 }

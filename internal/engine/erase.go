@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -127,12 +128,12 @@ func (m *marking) decide(t *tx) error {
 
 // own calls f with the entries of the trail of the job.
 func (x *erasure) own(ctx context.Context, f func(*audit.Entry) error) error {
-	return store.EachEntry(ctx, x.e.store, store.JobEntity(x.job.Key()), f)
+	return trail.EachEntry(ctx, x.e.store, store.JobEntity(x.job.Key()), f)
 }
 
 // plan lists what to erase.
 func (x *erasure) plan(ctx context.Context) (err error) {
-	if x.by, err = store.WithheldOf(ctx, x.e.store, x.job.Key()); err != nil {
+	if x.by, err = trail.WithheldOf(ctx, x.e.store, x.job.Key()); err != nil {
 		return err
 	}
 	entry := func(ord pawl.Ord, e *audit.Entry) bool {

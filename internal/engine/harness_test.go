@@ -26,6 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -347,7 +348,7 @@ func verify(t *testing.T, s store.Store) {
 // verified returns the fault in the trail of a job, or of all jobs, and in what it seals.
 func verified(s store.Store, job rowkey.Job) (*audit.Fault, error) {
 	ctx := context.Background()
-	v := store.Verifier{Views: s}
+	v := trail.Verifier{Views: s}
 	var fault *audit.Fault
 	err := s.Trails(ctx, job, func(trail store.TrailOf) (err error) {
 		if fault == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -36,7 +37,7 @@ func TestInstancesVerify(t *testing.T) {
 			return int64(m.HeapAlloc)
 		}
 		before := heap()
-		v := store.Verifier{Views: s}
+		v := trail.Verifier{Views: s}
 		check := func(f *audit.Fault, err error) error {
 			if err == nil && f != nil {
 				err = f

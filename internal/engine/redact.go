@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -156,5 +157,5 @@ func (e *Engine) withheld(ctx context.Context, j *pawl.Job) (*audit.Withheld, er
 	if !lifecycle.Job.Ended(j.State) {
 		return nil, nil
 	}
-	return store.WithheldOf(ctx, e.store, j.Key())
+	return trail.WithheldOf(ctx, e.store, j.Key())
 }

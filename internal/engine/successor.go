@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -38,7 +39,7 @@ func (e *Engine) succeed(ctx context.Context, cmd *register, before *link.Predec
 // lostBy reports whether the trail of a step counts a loss of that claim by that worker.
 func (e *Engine) lostBy(ctx context.Context, c link.Claimed, worker string) (lost bool, err error) {
 	own := false
-	err = store.EachEntry(ctx, e.store, store.StepEntity(c.StepKey), func(e *audit.Entry) error {
+	err = trail.EachEntry(ctx, e.store, store.StepEntity(c.StepKey), func(e *audit.Entry) error {
 		switch e.Event {
 		case lifecycle.StepClaim:
 			var told struct {

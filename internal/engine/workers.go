@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -84,7 +85,7 @@ func (e *Engine) workerEnd(ctx context.Context, key rowkey.Worker) (end link.Wor
 		return end, false, err
 	}
 	last := pawl.Transition{}
-	err = store.EachEntry(ctx, e.store, store.WorkerEntity(key), func(entry *audit.Entry) error { last = pawl.TransitionOf(entry); return nil })
+	err = trail.EachEntry(ctx, e.store, store.WorkerEntity(key), func(entry *audit.Entry) error { last = pawl.TransitionOf(entry); return nil })
 	if err != nil || last.Sequence == 0 {
 		return end, false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 // maxMoves is the maximum number of its own moves in the view of a job or a worker; the
@@ -35,5 +36,5 @@ func bytesOf(t *pawl.Transition) int { return len(t.Reason) + len(t.Metadata) }
 
 // moves calls f with the moves of one entity, oldest first, until f fails.
 func (r *Reader) moves(ctx context.Context, k store.EntityKey, f func(pawl.Transition) error) error {
-	return store.EachEntry(ctx, r.store, k, func(entry *audit.Entry) error { return f(pawl.TransitionOf(entry)) })
+	return trail.EachEntry(ctx, r.store, k, func(entry *audit.Entry) error { return f(pawl.TransitionOf(entry)) })
 }

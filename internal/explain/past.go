@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -36,7 +37,7 @@ func (r *Reader) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	}
 	p := &past{j: j, v: v, def: def, at: at, until: int64(at.Time), by: &audit.Withheld{}}
 	p.begin()
-	err = store.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
+	err = trail.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
 	if err == nil {
 		err = p.there()
 	}

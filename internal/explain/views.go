@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -122,7 +123,7 @@ func (r *Reader) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	}
 	var own lastMoves
 	by := &audit.Withheld{}
-	err = store.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(entry *audit.Entry) error {
+	err = trail.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(entry *audit.Entry) error {
 		by.Note(entry)
 		own.add(ownMove(entry))
 		return nil

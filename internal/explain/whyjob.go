@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -61,7 +62,7 @@ func (q *inquiry) ofJob() ([]pawl.Reason, error) {
 func (q *inquiry) paused() (pawl.Reason, error) {
 	r := q.reason(pawl.ReasonPaused, "the job is paused")
 	r.Hint = "pawl job resume " + q.id
-	err := store.EachEntry(q.ctx, q.reader.store, store.JobEntity(q.job.Key()), func(e *audit.Entry) error {
+	err := trail.EachEntry(q.ctx, q.reader.store, store.JobEntity(q.job.Key()), func(e *audit.Entry) error {
 		if e.Event == lifecycle.JobPause { // the last pause counts
 			r.Change = &pawl.ReasonChange{At: pawl.Timestamp(e.At), Actor: e.Actor, Reason: e.Reason}
 			r.Text = fmt.Sprintf("paused by %s at %s", e.Actor, q.clock(e.At))

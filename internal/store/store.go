@@ -1,9 +1,3 @@
-// Package store is the contract between the engine and a database: a write side of six
-// methods, retention, and plain read views. Every implementation passes the suite in package
-// storetest.
-//
-// A store handles rows, locks and commits. It decides nothing: Go code between its reads and
-// its writes decides which transitions are legal (Ledger.Do).
 package store
 
 import (
@@ -487,7 +481,7 @@ type Views interface {
 	// page is the end.
 	History(ctx context.Context, job rowkey.Job, after HistoryPlace, limit int) ([]Entry, HistoryPlace, error)
 	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or a
-	// page of at most limit; see PageBytes, and EachEntry.
+	// page of at most limit; see PageBytes.
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then

@@ -2,11 +2,9 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
 	"github.com/pawl-dev/pawl/audit"
-	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // A TrailPage collects a page of the trail of one entity (Views.Trail) from the entries that a
@@ -62,32 +60,4 @@ func (p *TrailPage) Entries(id string) []audit.Entry {
 		p.entries[0].From = p.before.To
 	}
 	return p.entries
-}
-
-// entryPage is how many entries EachEntry reads at once.
-const entryPage = 1000
-
-// EachEntry calls f with the entries of one entity, by sequence, until f fails. It reads them
-// in pages.
-func EachEntry(ctx context.Context, v Views, k EntityKey, f func(*audit.Entry) error) error {
-	for after := int64(0); ; {
-		page, err := v.Trail(ctx, k, after, entryPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for i := range page {
-			if err := f(&page[i]); err != nil {
-				return err
-			}
-		}
-		after = page[len(page)-1].Sequence
-	}
-}
-
-// WithheldOf reads what is withheld according to the trail of a job.
-func WithheldOf(ctx context.Context, v Views, job rowkey.Job) (*audit.Withheld, error) {
-	by := &audit.Withheld{}
-	k := JobEntity(job)
-	err := EachEntry(ctx, v, k, func(e *audit.Entry) error { by.Note(e); return nil })
-	return by, err
 }

@@ -89,7 +89,7 @@ func TestVerifyExport(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	s, mint := open(t), storetest.NewMint()
-	checkpoint := func() *store.CheckpointReader {
+	checkpoint := func() *CheckpointReader {
 		c, err := Current(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -103,15 +103,15 @@ func TestCompare(t *testing.T) {
 	after, later := checkpoint(), checkpoint()
 	for _, tt := range []struct {
 		name                     string
-		old, new                 *store.CheckpointReader
+		old, new                 *CheckpointReader
 		ok                       bool
 		same, added, differences int64
 	}{
 		{"one was added", before, after, true, 1, 1, 0},
 		{"one is missing", later, again, false, 1, 0, 1},
 	} {
-		var found []store.Difference
-		r, err := Compare(t.Context(), &store.Comparison{Old: tt.old, New: tt.new}, func(d store.Difference) { found = append(found, d) })
+		var found []Difference
+		r, err := Compare(t.Context(), &Comparer{Old: tt.old, New: tt.new}, func(d Difference) { found = append(found, d) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func Verify(ctx context.Context, s store.Store, job rowkey.Job) (*Verdict, error
 }
 
 func (v *Verdict) trails(ctx context.Context, s store.Store, job rowkey.Job) (err error) {
-	check := &store.Verifier{Views: s}
+	check := &Verifier{Views: s}
 	defer func() { v.Entities, v.Entries = check.Entities, check.Entries }()
 	found := func(f *audit.Fault, err error) error {
 		if f == nil || err != nil {

@@ -1,39 +1,19 @@
-package store
+package trail
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Payload is the stored bodies of a record, and the sequence of the record's last entry.
-type Payload struct {
-	Seq    int64
-	Bodies map[string][]byte // by field; nil means empty
-	Owed   *pawl.Owed
-}
-
-// Size returns the total length of the bodies.
-func (p *Payload) Size() (n int) {
-	for _, b := range p.Bodies {
-		n += len(b)
-	}
-	return n
-}
-
-// Bounds of the payload that is in memory at once. A record has up to some MiB.
-const (
-	payloadPage      = 32 // records
-	PayloadPageBytes = 4 << 20
-)
+// payloadPage bounds the records whose payload is in memory at once.
+const payloadPage = 32
 
 // settleTries bounds how often a record that keeps changing is read again.
 const settleTries = 10
@@ -42,7 +22,7 @@ const settleTries = 10
 // payload that it seals, and the trees of each job (K6). It takes the trails in their order,
 // and keeps at most a page of them, and 60 bytes for each step of a job.
 type Verifier struct {
-	Views    Views
+	Views    store.Views
 	Entities int
 	Entries  int64
 
@@ -55,13 +35,13 @@ type Verifier struct {
 
 // A taken is a trail, and what its job withholds; nil means nothing.
 type taken struct {
-	TrailOf
+	store.TrailOf
 	by *audit.Withheld
 }
 
 // Take checks the next trail, which has an id. The fault that it returns may belong to an
 // earlier one.
-func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
+func (v *Verifier) Take(ctx context.Context, t store.TrailOf) (*audit.Fault, error) {
 	m := lifecycle.ByName(t.Kind)
 	if m == nil {
 		return nil, pawl.Errorf(pawl.Internal, "%s is of an unknown kind %q", t.ID, t.Kind)
@@ -99,16 +79,16 @@ func (v *Verifier) Take(ctx context.Context, t TrailOf) (*audit.Fault, error) {
 	}
 	v.page = append(v.page, taken{t, v.withheld(&t)})
 	for i := range t.Entries {
-		v.bytes += TrailBytes(&t.Entries[i])
+		v.bytes += store.TrailBytes(&t.Entries[i])
 	}
-	if len(v.page) < payloadPage && v.bytes < TrailPageBytes {
+	if len(v.page) < payloadPage && v.bytes < store.TrailPageBytes {
 		return nil, nil
 	}
 	return v.payload(ctx)
 }
 
 // leave checks the trees of the last job once all its steps were taken.
-func (v *Verifier) leave(next *TrailOf) *audit.Fault {
+func (v *Verifier) leave(next *store.TrailOf) *audit.Fault {
 	if v.job == 0 || next != nil && next.Kind == lifecycle.Step.Name && next.Job == v.job {
 		return nil
 	}
@@ -154,7 +134,7 @@ func (v *Verifier) payload(ctx context.Context) (*audit.Fault, error) {
 
 // match compares a trail with the payload of its record. It reads the trail again if the
 // record has changed or was removed since.
-func (v *Verifier) match(ctx context.Context, t *taken, p Payload, ok bool) (*audit.Fault, error) {
+func (v *Verifier) match(ctx context.Context, t *taken, p store.Payload, ok bool) (*audit.Fault, error) {
 	for range settleTries {
 		if !ok {
 			return nil, nil // removed, or its trail says what is wrong
@@ -222,7 +202,7 @@ func (v *Verifier) signals(ctx context.Context, t *taken) (*audit.Fault, error) 
 }
 
 // withheld returns what the job of a trail withholds, or nil.
-func (v *Verifier) withheld(t *TrailOf) *audit.Withheld {
+func (v *Verifier) withheld(t *store.TrailOf) *audit.Withheld {
 	if v.job == t.Job && t.Kind == lifecycle.Step.Name || t.Kind == lifecycle.Job.Name {
 		return v.by
 	}
@@ -234,7 +214,7 @@ func (t *taken) covers(e *audit.Entry) bool { return t.by.Covers(int64(t.Ord), e
 
 // redacted reports whether a job was redacted after its own trail had been read. If so, it
 // reads that trail and the trail of the step again.
-func (v *Verifier) redacted(ctx context.Context, t *TrailOf) (bool, error) {
+func (v *Verifier) redacted(ctx context.Context, t *store.TrailOf) (bool, error) {
 	if t.Kind != lifecycle.Step.Name || v.job != t.Job {
 		return false, nil
 	}
@@ -263,98 +243,4 @@ func (v *Verifier) newly(ctx context.Context, t *taken) (bool, error) {
 	was := t.by
 	t.by = own
 	return was == nil || t.by.Seq > was.Seq, nil
-}
-
-// Of sets the fields that come from the record of a job or a step.
-func (t *TrailOf) Of(r *pawl.Record, tree *pawl.Tree, folded int64) {
-	t.Record, t.Folded = *r, folded
-	if r.Seq > 0 {
-		t.Tree = TreeOf(tree)
-	}
-}
-
-// TreeOf returns the tree of what was counted out of a record; nil if the record is older than
-// trees.
-func TreeOf(t *pawl.Tree) *audit.Tree {
-	switch {
-	case t == nil:
-		return &audit.Tree{}
-	case t.N < 0:
-		return nil
-	}
-	return &t.Tree
-}
-
-// Complete sorts the entries of a trail, and sets the number by which the last one was counted
-// out.
-func (t *TrailOf) Complete() {
-	Chain(t.ID, t.Entries)
-	if n := len(t.Entries); n > 0 && t.Entries[n-1].Sequence == t.Record.Seq {
-		t.Entries[n-1].Folded = t.Folded
-	}
-}
-
-// PayloadColumns returns the columns that hold the payload of a kind of record, its bodies.
-func PayloadColumns(kind string) []string {
-	switch kind {
-	case lifecycle.Job.Name:
-		return bodiesOf(Jobs)
-	case lifecycle.Step.Name:
-		return bodiesOf(Steps)
-	case lifecycle.Schedule.Name:
-		return bodiesOf(Schedules)
-	}
-	return nil
-}
-
-func bodiesOf[R any](t *Table[R]) (names []string) {
-	for _, c := range t.Of(Body) {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
-// nothingCounted is the stored form of a tree without any counted trails.
-var nothingCounted = []byte{0}
-
-// EncodeTree returns the stored form of a tree; nil for a record older than trees. The bytes
-// must not be changed.
-func EncodeTree(t *pawl.Tree) []byte {
-	switch {
-	case t == nil:
-		return nothingCounted
-	case t.N < 0 && t.Owed == nil:
-		return nil
-	}
-	b := make([]byte, 8, 8+len(t.Acc)+len(pawl.Owed{}.Sum)+len(pawl.Owed{}.Salt))
-	binary.BigEndian.PutUint64(b, uint64(t.N))
-	b = append(b, t.Acc[:]...)
-	if t.Owed != nil {
-		b = append(append(b, t.Owed.Sum[:]...), t.Owed.Salt[:]...)
-	}
-	return b
-}
-
-// DecodeTree reads what EncodeTree wrote.
-func DecodeTree(b []byte) (*pawl.Tree, error) {
-	switch {
-	case len(b) == 0:
-		return &pawl.Tree{Tree: audit.Tree{N: -1}}, nil
-	case bytes.Equal(b, nothingCounted):
-		return nil, nil
-	}
-	var owed pawl.Owed
-	t := &pawl.Tree{}
-	plain := 8 + len(t.Acc)
-	if len(b) != plain && len(b) != plain+len(owed.Sum)+len(owed.Salt) {
-		return nil, fmt.Errorf("a tree of %d bytes", len(b))
-	}
-	t.N = int64(binary.BigEndian.Uint64(b))
-	b = b[8:]
-	if b = b[copy(t.Acc[:], b):]; len(b) > 0 {
-		b = b[copy(owed.Sum[:], b):]
-		copy(owed.Salt[:], b)
-		t.Owed = &owed
-	}
-	return t, nil
 }
