@@ -8,7 +8,7 @@ import (
 )
 
 // documented are the packages whose exported names all have a comment.
-var documented = []string{".", "machine", "machine/machinetest", "audit", "internal/store", "internal/trail", "internal/document", "workflow", "internal/schedule", "internal/health", "internal/link", "internal/definitions", "internal/quota", "internal/explain", "internal/engine", "client", "local", "internal/store/address", "worker", "supervisor", "internal/control", "internal/programs", "internal/programs/spec", "internal/server", "internal/metrics", "internal/expressions", "internal/rehearsal", "internal/verify", "internal/simulate"}
+var documented = []string{".", "machine", "machine/machinetest", "audit", "internal/store", "internal/trail", "internal/document", "workflow", "internal/schedule", "internal/health", "internal/link", "internal/definitions", "internal/quota", "internal/explain", "internal/engine", "client", "local", "internal/store/address", "worker", "supervisor", "internal/control", "internal/programs", "internal/programs/spec", "internal/programs/journal", "internal/server", "internal/metrics", "internal/expressions", "internal/rehearsal", "internal/verify", "internal/simulate"}
 
 func TestPackageComments(t *testing.T) {
 	t.Parallel()

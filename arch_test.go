@@ -58,6 +58,7 @@ var order = [][]string{
 	{"internal/programs/spec"},
 	{"internal/control"},
 	{"internal/server"},
+	{"internal/programs/journal"},
 	{"internal/programs"},
 	{"internal/metrics"},
 	{"internal/daemon"},

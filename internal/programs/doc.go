@@ -38,7 +38,7 @@
 // A program that cannot be started, exits or fails its alive probe is judged by its
 // restart policy: it is restarted after a backoff, has completed, or has failed, which
 // escalates. A journal that fails or hangs does not stop programs from running: entries
-// are kept in memory and written later (deferred.go), and control.Service.Unrecorded
+// are kept in memory and written later (package journal), and control.Service.Unrecorded
 // shows what is missing. A process that does not end after SIGKILL is named in the report
 // of Run, and the next manager tries again.
 //

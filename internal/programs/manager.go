@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/process"
+	"github.com/pawl-dev/pawl/internal/programs/journal"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/supervisor"
 )
@@ -53,7 +54,7 @@ const (
 type Manager struct {
 	config   Config
 	sup      *supervisor.Supervisor
-	deferred *deferredJournal
+	deferred *journal.Deferred
 
 	cgroup *process.Cgroup // of the programs; nil before Run, and where the system allows none
 	launch func(process.Spec) (childProcess, error)
@@ -92,11 +93,11 @@ func New(c Config) (*Manager, error) {
 		c.Log = slog.Default()
 	}
 	if c.Journal == nil {
-		c.Journal = &ring{}
+		c.Journal = &journal.Ring{}
 	}
 	m := &Manager{config: c, programs: map[string]*program{}, launch: startProcess, random: rand.Float64}
 	m.killed, m.kill = context.WithCancel(context.Background())
-	m.deferred = &deferredJournal{Journal: c.Journal, log: c.Log}
+	m.deferred = &journal.Deferred{Journal: c.Journal, Log: c.Log}
 	m.sup, err = supervisor.New(supervisor.Config{Journal: m.deferred, Hooks: m.hooks(), Log: slog.New(logFilter{c.Log.Handler(), m}), Actor: "pawl supervise", Random: func() float64 { return m.random() }})
 	if err != nil {
 		return nil, err
@@ -190,11 +191,11 @@ func (m *Manager) flushDeferred(ctx context.Context) (settled func()) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		m.deferred.run(ctx)
+		m.deferred.Run(ctx)
 	}()
 	return func() {
 		stop()
-		lost, err := m.deferred.finish(context.WithoutCancel(ctx), over)
+		lost, err := m.deferred.Finish(context.WithoutCancel(ctx), over)
 		if lost > 0 {
 			m.config.Log.Error("the last entries of the history could not be written", "entries", lost, "error", err)
 		}

@@ -20,7 +20,7 @@ func (m *Manager) view(prog *program) (control.Service, bool) {
 	s := control.Service{
 		ID: prog.id, Host: m.config.Name, State: n.State, Phase: n.Phase, Since: n.Since, Reason: st.Reason,
 		Wanted: "stopped", By: n.Desired.By, Escalated: st.Escalated, Log: m.logPath(n.Desired.Spec),
-		Unrecorded: m.deferred.unrecorded(prog.id),
+		Unrecorded: m.deferred.Unrecorded(prog.id),
 	}
 	if n.Desired.Run {
 		s.Wanted = "running"

@@ -1,4 +1,4 @@
-package programs
+package journal
 
 import (
 	"context"
@@ -23,13 +23,13 @@ const (
 
 var errSlow = errors.New("the disk does not respond")
 
-// A deferredJournal is a Journal whose Append does not fail because of the disk: keeping
+// A Deferred is a journal whose Append does not fail because of the disk: keeping
 // programs running is more important than recording it. An entry that the underlying
 // journal refuses, or has not appended within journalTimeout, is deferred: kept in memory,
 // counted, and written when the journal works again.
-type deferredJournal struct {
+type Deferred struct {
 	supervisor.Journal
-	log *slog.Logger
+	Log *slog.Logger
 
 	mu     sync.Mutex
 	trails map[string]*deferredTrail // by the id of the service
@@ -48,12 +48,12 @@ type deferredTrail struct {
 }
 
 var (
-	_ supervisor.Journal = (*deferredJournal)(nil)
-	_ supervisor.Trailer = (*deferredJournal)(nil)
+	_ supervisor.Journal = (*Deferred)(nil)
+	_ supervisor.Trailer = (*Deferred)(nil)
 )
 
 // Append implements supervisor.Journal. Calls for one service come one after another.
-func (j *deferredJournal) Append(ctx context.Context, e audit.Entry) error {
+func (j *Deferred) Append(ctx context.Context, e audit.Entry) error {
 	if j.queued(&e) {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (j *deferredJournal) Append(ctx context.Context, e audit.Entry) error {
 
 // queued renumbers e if entries were dropped, and queues it if earlier entries of its
 // service are deferred. It reports whether it did.
-func (j *deferredJournal) queued(e *audit.Entry) bool {
+func (j *Deferred) queued(e *audit.Entry) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d := j.trails[serviceID(e.Entity)]
@@ -89,7 +89,7 @@ func serviceID(entity string) string {
 }
 
 // try appends an entry to the journal. After a timeout the journal may still append it.
-func (j *deferredJournal) try(ctx context.Context, e audit.Entry) error {
+func (j *Deferred) try(ctx context.Context, e audit.Entry) error {
 	tried := make(chan error, 1)
 	go func() { tried <- j.Journal.Append(ctx, e) }()
 	timer := time.NewTimer(journalTimeout)
@@ -103,11 +103,11 @@ func (j *deferredJournal) try(ctx context.Context, e audit.Entry) error {
 }
 
 // deferEntry defers an entry that the journal has not appended.
-func (j *deferredJournal) deferEntry(e audit.Entry, err error) {
+func (j *Deferred) deferEntry(e audit.Entry, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.count == 0 {
-		j.log.Error("the history cannot be written; programs are kept running without it", "error", err)
+		j.Log.Error("the history cannot be written; programs are kept running without it", "error", err)
 	}
 	id := serviceID(e.Entity)
 	d := j.trails[id]
@@ -123,7 +123,7 @@ func (j *deferredJournal) deferEntry(e audit.Entry, err error) {
 }
 
 // add is called with mu held.
-func (j *deferredJournal) add(d *deferredTrail, e audit.Entry) {
+func (j *Deferred) add(d *deferredTrail, e audit.Entry) {
 	before := len(d.entries)
 	d.entries = append(d.entries, e)
 	if len(d.entries) > maxDeferred {
@@ -175,8 +175,8 @@ func (d *deferredTrail) compact() {
 	d.entries, d.head = path, path[len(path)-1].Hash
 }
 
-// run writes the deferred entries every flushInterval, until ctx ends.
-func (j *deferredJournal) run(ctx context.Context) {
+// Run writes the deferred entries every flushInterval, until ctx ends.
+func (j *Deferred) Run(ctx context.Context) {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
 	for {
@@ -191,7 +191,7 @@ func (j *deferredJournal) run(ctx context.Context) {
 
 // flush writes the deferred entries, until the journal refuses one. Calls must not
 // overlap.
-func (j *deferredJournal) flush(ctx context.Context) error {
+func (j *Deferred) flush(ctx context.Context) error {
 	for _, id := range j.pending() {
 		for e, ok := j.oldest(id); ok; e, ok = j.oldest(id) {
 			err := j.Journal.Append(ctx, e)
@@ -206,7 +206,7 @@ func (j *deferredJournal) flush(ctx context.Context) error {
 }
 
 // pending returns the services with deferred entries.
-func (j *deferredJournal) pending() (ids []string) {
+func (j *Deferred) pending() (ids []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, d := range j.trails {
@@ -217,7 +217,7 @@ func (j *deferredJournal) pending() (ids []string) {
 	return ids
 }
 
-func (j *deferredJournal) oldest(id string) (audit.Entry, bool) {
+func (j *Deferred) oldest(id string) (audit.Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if d := j.trails[id]; d != nil && len(d.entries) > 0 {
@@ -226,7 +226,7 @@ func (j *deferredJournal) oldest(id string) (audit.Entry, bool) {
 	return audit.Entry{}, false
 }
 
-func (j *deferredJournal) setError(id string, err error) {
+func (j *Deferred) setError(id string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.trails[id].err = err
@@ -234,27 +234,27 @@ func (j *deferredJournal) setError(id string, err error) {
 
 // written records that the oldest entry was written. After a conflict, all deferred
 // entries of the service are dropped: another writer has written to the trail.
-func (j *deferredJournal) written(id string, conflict error) {
+func (j *Deferred) written(id string, conflict error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d, n := j.trails[id], 1
 	if conflict != nil {
 		n = len(d.entries)
 		d.dropped += n
-		j.log.Error("another writer has written to the history of a service", "service", id, "left out", n, "error", conflict)
+		j.Log.Error("another writer has written to the history of a service", "service", id, "left out", n, "error", conflict)
 	}
 	d.entries = d.entries[n:]
 	if len(d.entries) == 0 && d.dropped == 0 {
 		delete(j.trails, id)
 	}
 	if j.count -= n; j.count == 0 {
-		j.log.Info("the history is written again")
+		j.Log.Info("the history is written again")
 	}
 }
 
-// finish waits until run has ended (over is closed) and flushes one last time, for at most
+// Finish waits until Run has ended (over is closed) and flushes one last time, for at most
 // finalFlushTimeout. It returns the number of entries that are lost.
-func (j *deferredJournal) finish(ctx context.Context, over <-chan struct{}) (lost int, err error) {
+func (j *Deferred) Finish(ctx context.Context, over <-chan struct{}) (lost int, err error) {
 	flushed := make(chan error, 1)
 	go func() {
 		<-over
@@ -272,8 +272,8 @@ func (j *deferredJournal) finish(ctx context.Context, over <-chan struct{}) (los
 	return j.count, err
 }
 
-// unrecorded returns what is missing in the history of a service, or nil.
-func (j *deferredJournal) unrecorded(id string) *control.Unrecorded {
+// Unrecorded returns what is missing in the history of a service, or nil.
+func (j *Deferred) Unrecorded(id string) *control.Unrecorded {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	d := j.trails[id]
@@ -289,7 +289,7 @@ func (j *deferredJournal) unrecorded(id string) *control.Unrecorded {
 
 // Last implements supervisor.Journal. The caller continues from the sequence number of the
 // entry that it gets.
-func (j *deferredJournal) Last(ctx context.Context, entity string) (audit.Entry, error) {
+func (j *Deferred) Last(ctx context.Context, entity string) (audit.Entry, error) {
 	j.mu.Lock()
 	if d := j.trails[serviceID(entity)]; d != nil {
 		if d.entity == entity {
@@ -308,7 +308,7 @@ func (j *deferredJournal) Last(ctx context.Context, entity string) (audit.Entry,
 
 // Trail implements supervisor.Trailer: the entries in the journal, if it can be read,
 // followed by the deferred ones.
-func (j *deferredJournal) Trail(ctx context.Context, entity string) (trail []audit.Entry, err error) {
+func (j *Deferred) Trail(ctx context.Context, entity string) (trail []audit.Entry, err error) {
 	deferred := j.entriesOf(entity) // before the journal is read: an entry that is written meanwhile is then in both, not in neither
 	if t, ok := j.Journal.(supervisor.Trailer); ok {
 		trail, err = t.Trail(ctx, entity)
@@ -326,7 +326,7 @@ func (j *deferredJournal) Trail(ctx context.Context, entity string) (trail []aud
 }
 
 // entriesOf returns the deferred entries of an entity.
-func (j *deferredJournal) entriesOf(entity string) (deferred []audit.Entry) {
+func (j *Deferred) entriesOf(entity string) (deferred []audit.Entry) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if d := j.trails[serviceID(entity)]; d != nil {
@@ -341,7 +341,7 @@ func (j *deferredJournal) entriesOf(entity string) (deferred []audit.Entry) {
 
 // Lives implements supervisor.Trailer: the lives in the journal and among the deferred
 // entries.
-func (j *deferredJournal) Lives(ctx context.Context, id string) (first, last int, err error) {
+func (j *Deferred) Lives(ctx context.Context, id string) (first, last int, err error) {
 	if t, ok := j.Journal.(supervisor.Trailer); ok {
 		first, last, err = t.Lives(ctx, id)
 	}

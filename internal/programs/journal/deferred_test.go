@@ -1,9 +1,8 @@
-package programs
+package journal
 
 import (
 	"context"
 	"log/slog"
-	"regexp"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/audit"
-	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/supervisor"
@@ -21,56 +19,13 @@ import (
 type failing struct {
 	supervisor.MemoryJournal
 	full atomic.Bool
-	left atomic.Int64 // refusals until there is room again
 }
 
 func (j *failing) Append(ctx context.Context, e audit.Entry) error {
-	if j.full.Load() && j.left.Add(-1) >= 0 {
+	if j.full.Load() {
 		return syscall.ENOSPC
 	}
 	return j.MemoryJournal.Append(ctx, e)
-}
-
-// (S10, S12, S14) A full disk does not keep programs from being stopped in order. Deferred
-// entries are written if there is room before the end; if not, the next manager continues
-// from what is there.
-func TestStopOnFullDisk(t *testing.T) {
-	t.Parallel()
-	for name, refusals := range map[string]int64{"for a while": 2, "for good": 1 << 40} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			j := &failing{}
-			j.left.Store(refusals)
-			h := newFixture(t, Config{Journal: j}, pair()...)
-			h.in("b", running)
-			j.full.Store(true)
-			if r := h.stop(); len(r.Left) != 0 {
-				t.Errorf("left: %+v", r.Left)
-			}
-			for _, id := range []string{"a", "b"} {
-				if s, err := h.Service(id); err != nil || s.State != stopped || s.Exit != "exit code 0" {
-					t.Errorf("%+v, %v", s, err)
-				}
-			}
-			trail, err := supervisor.Trails(t.Context(), j, "b")
-			if last := trail[len(trail)-1]; err != nil || (last.To == phases[stopped]) != (refusals == 2) {
-				t.Errorf("the trail ends with %+v, %v", last, err)
-			}
-			j.full.Store(false)
-			newFixture(t, Config{Journal: j}, pair()...).in("b", running)
-		})
-	}
-}
-
-// pair returns two programs, of which b needs a, that end with exit code 0 when they are
-// stopped.
-func pair() []*spec.Program {
-	a, b := testProgram("a", "wait"), testProgram("b", "wait")
-	for _, p := range []*spec.Program{a, b} {
-		p.Ready = quick(spec.Probe{Log: regexp.MustCompile("waiting")})
-	}
-	b.Needs = []spec.Need{{ID: "a", Condition: spec.Ready}}
-	return []*spec.Program{a, b}
 }
 
 // (S3, S14) Deferred entries are compacted when there are too many, and are still a valid
@@ -78,8 +33,7 @@ func pair() []*spec.Program {
 func TestDeferredIsCompacted(t *testing.T) {
 	t.Parallel()
 	j := &failing{}
-	j.left.Store(1 << 40)
-	o := &deferredJournal{Journal: j, log: slog.New(slog.DiscardHandler)}
+	o := &Deferred{Journal: j, Log: slog.New(slog.DiscardHandler)}
 	e := audit.Entry{Entity: "sv_web", Sequence: 1, To: lifecycle.ServiceStopped, Event: lifecycle.Service.Create, Actor: "test", Metadata: []byte("{}"), At: 1}
 	e.Seal(audit.Hash{})
 	give := func() {
@@ -106,7 +60,7 @@ func TestDeferredIsCompacted(t *testing.T) {
 	for i := range n {
 		move(i)
 	}
-	u := o.unrecorded("web")
+	u := o.Unrecorded("web")
 	if u.Moves > maxDeferred || u.Moves < maxDeferred/2 || u.Moves+u.LeftOut != n || u.Error == "" {
 		t.Errorf("unrecorded: %+v", u)
 	}
@@ -125,7 +79,7 @@ func TestDeferredIsCompacted(t *testing.T) {
 	if err != nil || replayed.State != e.To || trail[len(trail)-1].At != e.At || len(trail) != 1+u.Moves+10 {
 		t.Errorf("%d entries, %+v, %v", len(trail), replayed, err)
 	}
-	if left := o.unrecorded("web"); left == nil || left.Moves != 0 || left.LeftOut != u.LeftOut {
+	if left := o.Unrecorded("web"); left == nil || left.Moves != 0 || left.LeftOut != u.LeftOut {
 		t.Errorf("unrecorded: %+v", left)
 	}
 }
@@ -147,7 +101,7 @@ func TestDeferredByAJournalThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := &stuck{until: make(chan struct{})}
-		o := &deferredJournal{Journal: j, log: slog.New(slog.DiscardHandler)}
+		o := &Deferred{Journal: j, Log: slog.New(slog.DiscardHandler)}
 		began := time.Now()
 		var last audit.Hash
 		for i := range int64(3) {
@@ -161,19 +115,19 @@ func TestDeferredByAJournalThatHangs(t *testing.T) {
 		if took := time.Since(began); took != journalTimeout {
 			t.Errorf("it took %s", took)
 		}
-		if u := o.unrecorded("web"); u == nil || u.Moves != 3 {
+		if u := o.Unrecorded("web"); u == nil || u.Moves != 3 {
 			t.Errorf("unrecorded: %+v", u)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			o.run(ctx)
+			o.Run(ctx)
 		}()
 		time.Sleep(2 * flushInterval)
 		close(j.until)
 		time.Sleep(2 * flushInterval)
-		if u := o.unrecorded("web"); u != nil {
+		if u := o.Unrecorded("web"); u != nil {
 			t.Errorf("unrecorded: %+v", u)
 		}
 		stop()

@@ -1,4 +1,4 @@
-package programs
+package journal
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 // maxMoves is how many entries of a service are kept without a journal.
 const maxMoves = 200
 
-// A ring is the journal of a manager that was given none. It keeps the last maxMoves
+// A Ring is the journal of a manager that was given none. It keeps the last maxMoves
 // entries of each trail in memory. The zero value is empty.
-type ring struct {
+type Ring struct {
 	mu     sync.Mutex
 	trails map[string][]audit.Entry
 }
 
 var (
-	_ supervisor.Journal = (*ring)(nil)
-	_ supervisor.Trailer = (*ring)(nil)
+	_ supervisor.Journal = (*Ring)(nil)
+	_ supervisor.Trailer = (*Ring)(nil)
 )
 
 // Last implements supervisor.Journal.
-func (j *ring) Last(_ context.Context, entity string) (audit.Entry, error) {
+func (j *Ring) Last(_ context.Context, entity string) (audit.Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t := j.trails[entity]
@@ -36,7 +36,7 @@ func (j *ring) Last(_ context.Context, entity string) (audit.Entry, error) {
 }
 
 // Append implements supervisor.Journal. There is no other writer, so it never conflicts.
-func (j *ring) Append(_ context.Context, e audit.Entry) error {
+func (j *Ring) Append(_ context.Context, e audit.Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.trails == nil {
@@ -51,14 +51,14 @@ func (j *ring) Append(_ context.Context, e audit.Entry) error {
 }
 
 // Trail implements supervisor.Trailer.
-func (j *ring) Trail(_ context.Context, entity string) ([]audit.Entry, error) {
+func (j *Ring) Trail(_ context.Context, entity string) ([]audit.Entry, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.trails[entity]), nil
 }
 
 // Lives implements supervisor.Trailer.
-func (j *ring) Lives(_ context.Context, id string) (first, last int, err error) {
+func (j *Ring) Lives(_ context.Context, id string) (first, last int, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for len(j.trails[supervisor.Entity(id, last+1)]) > 0 {
