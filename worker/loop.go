@@ -545,7 +545,7 @@ func (w *Worker) report(r link.Report) (next *claim) {
 // attempt runs a handler and stores the outcome in r.
 func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 	a := &c.Assignment
-	brief, failure, err := w.brief(ctx, a)
+	input, failure, err := w.stepInput(ctx, a)
 	*a = link.Assignment{Step: a.Step} // without the job's inputs, which the step input has as far as they are needed
 	if err != nil {
 		failure = &pawl.Failure{Class: "step_input", Message: "what the step needs could not be read: " + err.Error()}
@@ -554,32 +554,32 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 		*r = reportOf(ctx, Result{Failure: failure})
 		return
 	}
-	if brief.Reused != nil {
-		*r = reportOf(ctx, Result{Output: brief.Reused})
+	if input.Reused != nil {
+		*r = reportOf(ctx, Result{Output: input.Reused})
 		r.Note.Reason = decide.Reused
 		return
 	}
-	limit := brief.Node.Timeout
+	limit := input.Node.Timeout
 	if limit == 0 {
 		limit = workflow.DefaultTimeout
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError(limit))
 	defer cancel()
-	t := w.task(c, brief)
+	t := w.task(c, input)
 	if c.isolated {
 		t.Limits.Grace = max(health.Grace(w.config.Silence, t.Limits.withDefaults().Grace), time.Millisecond)
 	}
 	defer w.closeLog(t)
-	h := w.handlers[brief.Node.Handler]
+	h := w.handlers[input.Node.Handler]
 	if h == nil {
-		*r = reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + brief.Node.Handler}})
+		*r = reportOf(ctx, Result{Failure: &pawl.Failure{Class: "no_handler", Message: "this worker has no handler " + input.Node.Handler}})
 		return
 	}
 	if ctx.Err() != nil { // do not begin what is to end at once
 		*r = reportOf(ctx, Result{Failure: stopped(ctx)})
 		return
 	}
-	leave, failure := w.folders.enter(t, brief)
+	leave, failure := w.folders.enter(t, input)
 	if failure != nil {
 		*r = reportOf(ctx, Result{Failure: failure})
 		return
@@ -613,9 +613,9 @@ func checked(r Result, t *Task) Result {
 	return r
 }
 
-// brief reads the input of the step, and retries while the database is unreachable,
+// stepInput reads the input of the step, and retries while the database is unreachable,
 // since that must not cost an attempt.
-func (w *Worker) brief(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
+func (w *Worker) stepInput(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
 	for {
 		b, failure, err := w.link.StepInput(ctx, a)
 		if err == nil || ctx.Err() != nil || pawl.KindOf(err) != pawl.Unavailable {
