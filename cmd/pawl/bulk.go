@@ -29,14 +29,12 @@ does not stop the others; the exit code is the highest of all.`
 // A bulk is a verb that takes several jobs: those on the command line, those on stdin, or all
 // that a filter selects.
 type bulk struct {
-	verb     string                                            // as in: retry 12 jobs?
-	done     string                                            // as in: 12 of 12 jobs retried
-	statuses []machine.State                                   // that --all selects without --status
-	spare    func(all []inspect.Candidate) []inspect.Candidate // removes jobs that --all skips; nil: none
-	all      bool
-	yes      bool
-	status   string
-	workflow string
+	verb             string                                            // as in: retry 12 jobs?
+	done             string                                            // as in: 12 of 12 jobs retried
+	statuses         []machine.State                                   // that --all selects without --status
+	spare            func(all []inspect.Candidate) []inspect.Candidate // removes jobs that --all skips; nil: none
+	all, yes         bool
+	status, workflow string
 }
 
 func (b *bulk) bind(c *cobra.Command, a *app) {
