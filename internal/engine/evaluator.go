@@ -482,11 +482,17 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
 }
 
 // fire applies deadlines that have passed. One that fails is tried again after growing
-// waits; fire returns the shortest of these.
+// waits; fire returns the shortest of these. If the database is unavailable, that is not the
+// deadlines' fault: all are tried again soon, and the rest of the round is given up, since
+// each further attempt could take as long to fail.
 func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 	again, now := max(maxDelay, v.pace()), time.Now()
 	failed := func(d store.Due, err error) {
-		again = min(again, v.delays.failed(d.EntityKey, d.At, now, v.e.cfg.Jitter()))
+		wait := failedLook
+		if pawl.KindOf(err) != pawl.Unavailable {
+			wait = v.delays.failed(d.EntityKey, d.At, now, v.e.cfg.Jitter())
+		}
+		again = min(again, wait)
 		v.e.log.Error("a deadline could not be applied; it is tried again", "of", d.Kind, "key", d.Job, "deadline", d.Event, "error", err)
 	}
 	cmds, fired := make([]command, 0, len(due)), make([]store.Due, 0, len(due))
@@ -497,6 +503,9 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 		cmd, err := v.deadline(ctx, d)
 		if err != nil {
 			failed(d, err)
+			if pawl.KindOf(err) == pawl.Unavailable {
+				return again
+			}
 			continue
 		}
 		cmds, fired = append(cmds, cmd), append(fired, d)
