@@ -37,6 +37,7 @@ type evaluator struct {
 	short   bool                 // a scan left marks in the database until the queue is short
 
 	delays delays
+	away   bool // the last deadlines met an unavailable database; of watch
 
 	dueMu   sync.Mutex
 	nextDue int64 // microseconds; 0 if there is none
@@ -293,7 +294,7 @@ func (v *evaluator) try(ctx context.Context, job rowkey.Job, start bool, found i
 		case err != nil:
 			v.putOff(ctx, a, err, found)
 		case found != 0 && len(a.seen) == 0:
-			v.delays.failed(store.JobEntity(job), found, time.Now(), v.e.cfg.Jitter())
+			v.delays.failed(store.JobEntity(job), found, time.Now(), v.e.cfg.Jitter(), maxDelay)
 		case found != 0:
 			v.delays.done(store.JobEntity(job))
 		}
@@ -482,18 +483,24 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
 }
 
 // fire applies deadlines that have passed. One that fails is tried again after growing
-// waits; fire returns the shortest of these. If the database is unavailable, that is not the
-// deadlines' fault: all are tried again soon, and the rest of the round is given up, since
-// each further attempt could take as long to fail.
+// waits; fire returns the shortest of these.
+//
+// An unavailable database is seldom the fault of a deadline, so the waits stay short then, and
+// no more deadlines are prepared in this round, since each could take as long to fail. They
+// grow all the same: what cannot be read may be one damaged row, and the next round begins
+// with another.
 func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
-	again, now := max(maxDelay, v.pace()), time.Now()
+	again, now, away := max(maxDelay, v.pace()), time.Now(), false
 	failed := func(d store.Due, err error) {
-		wait := failedLook
-		if pawl.KindOf(err) != pawl.Unavailable {
-			wait = v.delays.failed(d.EntityKey, d.At, now, v.e.cfg.Jitter())
+		most, logged := maxDelay, false
+		if pawl.KindOf(err) == pawl.Unavailable {
+			most, logged = maxAwayDelay, v.away
+			away, v.away = true, true
 		}
-		again = min(again, wait)
-		v.e.log.Error("a deadline could not be applied; it is tried again", "of", d.Kind, "key", d.Job, "deadline", d.Event, "error", err)
+		again = min(again, v.delays.failed(d.EntityKey, d.At, now, v.e.cfg.Jitter(), most))
+		if !logged {
+			v.e.log.Error("a deadline could not be applied; it is tried again", "of", d.Kind, "key", d.Job, "deadline", d.Event, "error", err)
+		}
 	}
 	cmds, fired := make([]command, 0, len(due)), make([]store.Due, 0, len(due))
 	for _, d := range due {
@@ -503,8 +510,8 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 		cmd, err := v.deadline(ctx, d)
 		if err != nil {
 			failed(d, err)
-			if pawl.KindOf(err) == pawl.Unavailable {
-				return again
+			if away {
+				break
 			}
 			continue
 		}
@@ -524,6 +531,7 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 		}
 		v.delays.done(fired[i].EntityKey)
 	}
+	v.away = away
 	return again
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,75 +17,127 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A partlyAway database answers scans, and cannot read schedules while it is away.
+// A partlyAway database answers scans. While it is away it cannot read schedules, or one of
+// them, or cannot commit.
 type partlyAway struct {
 	store.Store
-	mu    sync.Mutex
-	away  bool
-	tries []time.Time // of reads while it was away
+	mu     sync.Mutex
+	reads  bool            // schedules cannot be read
+	only   rowkey.Schedule // 0: none
+	writes bool            // nothing is committed
+	tries  []time.Time     // of reads that failed
 }
 
-func (p *partlyAway) set(away bool) {
+func (p *partlyAway) set(reads, writes bool, only rowkey.Schedule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.away = away
+	p.reads, p.writes, p.only = reads, writes, only
 }
+
+var errAway = pawl.Errorf(pawl.Unavailable, "the database is away")
 
 func (p *partlyAway) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.away {
+	if p.reads && (p.only == 0 || p.only == key) {
 		p.tries = append(p.tries, time.Now())
-		return nil, pawl.Errorf(pawl.Unavailable, "the database is away")
+		return nil, errAway
 	}
 	return p.Store.Schedule(ctx, key)
 }
 
-// TestDeadlinesAfterAnOutage: deadlines that are due while the database is unavailable are
-// applied as soon as it is back, however often they were tried, and one failure ends a round,
-// since each of many could take as long.
+func (p *partlyAway) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	p.mu.Lock()
+	away := p.writes
+	p.mu.Unlock()
+	if away {
+		return errAway
+	}
+	return p.Store.Do(ctx, q, decide)
+}
+
+// lines counts what is logged about deadlines.
+type lines struct{ n *int }
+
+func (l lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l lines) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l lines) WithGroup(string) slog.Handler            { return l }
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "a deadline") {
+		*l.n++ // the loop that looks for deadlines is one goroutine
+	}
+	return nil
+}
+
+// TestDeadlinesAfterAnOutage: deadlines that are due while the database is unavailable, for
+// reads or for commits, are applied within 3 s once it is back, however often they were tried;
+// one failed read ends a round, since each of many could take as long; and an outage is logged
+// once. If only one schedule cannot be read, the others go on.
 func TestDeadlinesAfterAnOutage(t *testing.T) { // K8, T10
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
-		if err != nil {
+	for name, away := range map[string]func(p *partlyAway, first rowkey.Schedule){
+		"reads":        func(p *partlyAway, _ rowkey.Schedule) { p.set(true, false, 0) },
+		"commits":      func(p *partlyAway, _ rowkey.Schedule) { p.set(false, true, 0) },
+		"one schedule": func(p *partlyAway, first rowkey.Schedule) { p.set(true, false, first) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { outageOf(t, name, away) })
+		})
+	}
+}
+
+func outageOf(t *testing.T, name string, away func(p *partlyAway, first rowkey.Schedule)) {
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, logged := &partlyAway{Store: db}, 0
+	e := New(Config{Store: s, Log: slog.New(lines{&logged})})
+	defer e.Close()
+	def, err := workflow.Parse("test.yaml", []byte("name: empty\nsteps: []\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.RegisterWorkflow(t.Context(), pawl.DefaultWorkspace, def.Canonical(), "", pawl.Change{Actor: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		plan := pawl.SchedulePlan{Name: fmt.Sprint("s", i), Workflow: "empty", Cron: "@every 1s", Overlap: "skip"}
+		if err := e.PutSchedule(t.Context(), plan, false, pawl.Change{Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}
-		defer db.Close()
-		s := &partlyAway{Store: db}
-		e := New(Config{Store: s, Log: slog.New(slog.DiscardHandler)})
-		defer e.Close()
-		def, err := workflow.Parse("test.yaml", []byte("name: empty\nsteps: []\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := e.RegisterWorkflow(t.Context(), pawl.DefaultWorkspace, def.Canonical(), "", pawl.Change{Actor: "test"}); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 3 {
-			plan := pawl.SchedulePlan{Name: fmt.Sprint("s", i), Workflow: "empty", Cron: "@every 1s", Overlap: "skip"}
-			if err := e.PutSchedule(t.Context(), plan, false, pawl.Change{Actor: "test"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.set(true)
-		time.Sleep(time.Minute)
-		s.set(false)
-		back := time.Now()
-		time.Sleep(2 * time.Second)
+	}
+	since := func(at time.Time) (late []string, first rowkey.Schedule) {
 		all, err := db.Schedules(t.Context(), pawl.ScheduleName{Workspace: pawl.DefaultWorkspace}, pawl.ScheduleName{}, 0)
 		if err != nil || len(all) != 3 {
 			t.Fatalf("%d schedules, %v", len(all), err)
 		}
 		for _, made := range all {
-			if made.Due < pawl.Micros(back) {
-				t.Errorf("schedule %s: the last time that made a job is %s; the database is back since %s", made.Name, pawl.Time(made.Due), back)
+			if made.Due < pawl.Micros(at) {
+				late = append(late, made.Name)
 			}
 		}
-		for i := range s.tries[1:] {
-			if s.tries[i].Equal(s.tries[i+1]) {
-				t.Fatalf("two tries in one round, at %s", s.tries[i])
-			}
+		return late, all[0].Key()
+	}
+	_, first := since(time.Time{})
+	away(s, first)
+	time.Sleep(time.Minute)
+	if late, _ := since(time.Now().Add(-5 * time.Second)); name == "one schedule" && len(late) != 1 {
+		t.Errorf("%v make no jobs; want only the one that cannot be read", late)
+	} else if name != "one schedule" && (logged == 0 || logged > 3) {
+		t.Errorf("the outage is logged %d times", logged)
+	}
+	s.set(false, false, 0)
+	back := time.Now()
+	time.Sleep(4 * time.Second)
+	if late, _ := since(back); len(late) > 0 {
+		t.Errorf("%v have made no job in 4 s after the outage", late)
+	}
+	for i := 1; i < len(s.tries); i++ {
+		if s.tries[i].Equal(s.tries[i-1]) {
+			t.Fatalf("two tries in one round, at %s", s.tries[i])
 		}
-	})
+	}
 }

@@ -58,7 +58,7 @@ func (a *evaluation) delay(t *tx, same []pawl.Ord) {
 }
 
 func (e *Engine) postpone(t *tx, at *int64, tries *int, before int) {
-	*at, *tries = t.now+delay(before, e.cfg.Jitter()).Microseconds(), before+1
+	*at, *tries = t.now+delay(before, e.cfg.Jitter(), maxDelay).Microseconds(), before+1
 }
 
 // putOff puts off the marks of a job that could not be evaluated because of err. If even
@@ -68,7 +68,7 @@ func (v *evaluator) putOff(ctx context.Context, a *evaluation, err error, found 
 		return // not the job's fault
 	}
 	if found != 0 {
-		v.delays.failed(store.JobEntity(a.job), found, time.Now(), v.e.cfg.Jitter())
+		v.delays.failed(store.JobEntity(a.job), found, time.Now(), v.e.cfg.Jitter(), maxDelay)
 	}
 	if len(a.seen) == 0 {
 		return

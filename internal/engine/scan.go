@@ -96,16 +96,18 @@ func (p *pages) more(found []store.Ranked, now time.Time) bool {
 	return false
 }
 
-// Waits between tries of a failing record: the first, doubled each time, and the longest.
+// Waits between tries of a failing record: the first, doubled each time, and the longest, in
+// general and if the database is unavailable.
 const (
-	firstDelay = 100 * time.Millisecond
-	maxDelay   = time.Minute
+	firstDelay   = 100 * time.Millisecond
+	maxDelay     = time.Minute
+	maxAwayDelay = 2 * time.Second
 )
 
-// delay returns the wait after that many failed tries: up to half as long again by jitter,
-// so that records that failed together are not always retried together.
-func delay(tries int, jitter float64) time.Duration {
-	d := maxDelay
+// delay returns the wait after that many failed tries, doubled up to most: up to half as long
+// again by jitter, so that records that failed together are not always retried together.
+func delay(tries int, jitter float64, most time.Duration) time.Duration {
+	d := most
 	if tries < 16 {
 		d = min(d, firstDelay<<tries)
 	}
@@ -137,8 +139,8 @@ func (d *delays) ready(k store.EntityKey, due int64, now time.Time) bool {
 	return !ok || was.due != due || !now.Before(was.until)
 }
 
-// failed records a failure, and returns the wait until the next try.
-func (d *delays) failed(k store.EntityKey, due int64, now time.Time, jitter float64) time.Duration {
+// failed records a failure, and returns the wait until the next try, which grows up to most.
+func (d *delays) failed(k store.EntityKey, due int64, now time.Time, jitter float64, most time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.of == nil || len(d.of) >= maxDelays {
@@ -148,7 +150,7 @@ func (d *delays) failed(k store.EntityKey, due int64, now time.Time, jitter floa
 	if was.due != due {
 		was = delayed{due: due}
 	}
-	wait := delay(was.tries, jitter)
+	wait := delay(was.tries, jitter, most)
 	d.of[k] = delayed{due: due, tries: was.tries + 1, until: now.Add(wait)}
 	return wait
 }

@@ -17,31 +17,31 @@ import (
 func TestDelays(t *testing.T) { // K8
 	t.Parallel()
 	for tries, want := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
-		if got := delay(tries, 0); got != want {
+		if got := delay(tries, 0, maxDelay); got != want {
 			t.Errorf("after %d tries: %s, want %s", tries, got, want)
 		}
 	}
 	for tries, longest := range map[int]time.Duration{0: 150 * time.Millisecond, 9: time.Minute, 10: time.Minute, 63: time.Minute, 1 << 30: time.Minute} {
-		if got := delay(tries, 0.9999999); got > longest || got < longest-time.Microsecond {
+		if got := delay(tries, 0.9999999, maxDelay); got > longest || got < longest-time.Microsecond {
 			t.Errorf("after %d tries with jitter: %s, want %s", tries, got, longest)
 		}
 	}
 	var d delays
 	k, now := store.JobEntity(1), time.Unix(1000, 0)
 	for tries := range 3 {
-		wait := d.failed(k, 7, now, 0)
-		if want := delay(tries, 0); wait != want || d.ready(k, 7, now.Add(wait-1)) || !d.ready(k, 7, now.Add(wait)) {
+		wait := d.failed(k, 7, now, 0, maxDelay)
+		if want := delay(tries, 0, maxDelay); wait != want || d.ready(k, 7, now.Add(wait-1)) || !d.ready(k, 7, now.Add(wait)) {
 			t.Errorf("after failure %d: ready after %s, want %s", tries+1, wait, want)
 		}
 	}
 	if !d.ready(k, 8, now) || !d.ready(store.JobEntity(2), 7, now) {
 		t.Error("another mark of the job, or one of another job, waits too")
 	}
-	if wait := d.failed(k, 8, now, 0); wait != firstDelay {
+	if wait := d.failed(k, 8, now, 0, maxDelay); wait != firstDelay {
 		t.Errorf("another mark waits for %s, want %s", wait, firstDelay)
 	}
 	for i := range rowkey.Job(2 * maxDelays) {
-		d.failed(store.JobEntity(i), 1, now, 0)
+		d.failed(store.JobEntity(i), 1, now, 0, maxDelay)
 	}
 	if len(d.of) > maxDelays {
 		t.Errorf("%d failures are remembered, want at most %d", len(d.of), maxDelays)
