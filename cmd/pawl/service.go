@@ -419,7 +419,7 @@ func (v *serviceVerb) unfinished(ctx context.Context, a *app, errands []*control
 	}
 	for _, e := range errands {
 		fmt.Fprintf(a.stderr, "service %s is %s; the order to %s stands\n", e.ID, e.Last.State, v.verb)
-		console.Say(a.stderr, "why", strings.Join(e.Last.Why, "\n"))
+		console.Say(a.stderr, "why", strings.Join(console.WhyOf(&e.Last), "\n"))
 	}
 	return exit{code}
 }

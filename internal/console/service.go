@@ -82,15 +82,15 @@ func noteOf(s *control.Service) string {
 func aboutOf(s *control.Service) string {
 	switch {
 	case len(s.Why) > 0:
-		return OneLine(whyOf(s)[0])
+		return OneLine(WhyOf(s)[0])
 	case s.Status != "":
 		return OneLine(s.Status)
 	}
 	return OneLine(s.Reason)
 }
 
-// whyOf returns why a service is in its state, and the command that would start it.
-func whyOf(s *control.Service) []string {
+// WhyOf returns why a service is in its state, and the command that would start it.
+func WhyOf(s *control.Service) []string {
 	if !s.Startable || len(s.Why) == 0 {
 		return s.Why
 	}
@@ -116,7 +116,7 @@ func Service(w io.Writer, s *control.Service, host string, now time.Time, zone *
 		{"log", s.Log},
 		{"unrecorded", unrecordedText(s.Unrecorded)},
 	}
-	for _, why := range whyOf(s) {
+	for _, why := range WhyOf(s) {
 		facts = append(facts, [2]string{"why", why})
 	}
 	for i := range s.Probes {
@@ -148,7 +148,7 @@ func probeText(p *control.Probe, now time.Time) string {
 
 // ServiceWhy writes why a service is in its state.
 func ServiceWhy(w io.Writer, s *control.Service) {
-	lines := whyOf(s)
+	lines := WhyOf(s)
 	if len(lines) == 0 {
 		lines = []string{fmt.Sprintf("it is in the wanted state: %s", wantedBy(s))}
 	}

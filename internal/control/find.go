@@ -112,10 +112,12 @@ type Reasons struct {
 	Wanted string   `json:"wanted"`
 	Why    []string `json:"why"`
 
+	Startable bool `json:"startable,omitempty"` // it rests until it is ordered to start
+
 	Unrecorded *Unrecorded `json:"unrecorded,omitempty"`
 }
 
 // Reasons returns why the service is in its state.
 func (f *Found) Reasons() Reasons {
-	return Reasons{f.ID, f.Client.Name(), f.State, f.Wanted, append([]string{}, f.Why...), f.Unrecorded}
+	return Reasons{f.ID, f.Client.Name(), f.State, f.Wanted, append([]string{}, f.Why...), f.Startable, f.Unrecorded}
 }
