@@ -33,9 +33,9 @@ there is no leader, and each may be killed at any moment.
 
 --silence is how long a worker may be silent before it counts as dead and its steps go
 to others: 6s by default, at least 2s, and at least three times the --beat of the
-workers. --retention removes what ended longer ago, like "pawl prune". --listen serves
-metrics for Prometheus and the readiness of the server over HTTP. The parts of the
-server are services: see "pawl service list".`
+workers. --retention removes what ended longer ago than that, like "pawl prune".
+--listen serves metrics for Prometheus and the readiness of the server over HTTP. The
+parts of the server are services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}
