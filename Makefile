@@ -43,7 +43,7 @@ SQLITE_LARGE = ^TestSuite(Full|Memory)$$|^TestForgottenColumns$$|//Pages$$
 
 # internal/engine runs on SQLite in memory and not on files, which is the same code
 # but for the disk, and without the tests of megabytes and thousands of steps.
-ENGINE_LARGE = HeavySubmissions|ReadInPages|WideFanOut
+ENGINE_LARGE = HeavySubmissions|WideFanOut
 
 # internal/decide compares fewer random jobs with its twin, and does not try read sets with
 # each part left out. cmd/pawl runs the scripts of the commands that people use first.

@@ -218,9 +218,9 @@ func TestAnAbsentDatabaseLosesNoResult(t *testing.T) { // T10
 	}
 }
 
-// TestABriefThatCannotBeReadCostsNoAttempt: the database goes away between the
+// TestAnInputThatCannotBeReadCostsNoAttempt: the database goes away between the
 // claim and the reading of what the step needs.
-func TestABriefThatCannotBeReadCostsNoAttempt(t *testing.T) { // T6, T10
+func TestAnInputThatCannotBeReadCostsNoAttempt(t *testing.T) { // T6, T10
 	t.Parallel()
 	var calls atomic.Int64
 	s := newSite(t, 1, map[string]worker.Handler{

@@ -1,7 +1,7 @@
 // Package decide decides the consequences of what happened to one job: which steps
 // become ready, are retried, cancelled or blocked, what a fan-out makes next, and when
 // and how the job ends. It is pure: no clock, no I/O, no randomness. The engine commits
-// what it decides; the simulator (package verify) and the tests play it in memory.
+// what it decides; packages verify and simulate, and the tests, play it in memory.
 //
 //	  what happened                 Decision                 what follows
 //	┌───────────────────┐    ┌───────────────────────┐    ┌──────────────────────────┐

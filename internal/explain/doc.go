@@ -34,8 +34,9 @@
 // # Bounds
 //
 // Lists of jobs and workers have at most maxList records. A view has at most maxMoves moves and,
-// once its bodies reach maxListBytes, steps without outputs, and says what it omits. An inquiry reads the instances of a fan-out up to the last one that lives, counts
-// them in groups, and names the first few.
+// once its bodies reach maxListBytes, steps without outputs, and says what it omits. An inquiry
+// reads the instances of a fan-out up to the last one that lives, counts them in groups, and
+// names the first few.
 //
 // # Failures
 //
