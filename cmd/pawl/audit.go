@@ -43,9 +43,9 @@ in no trail; they are counted.
 --file checks an exported trail without a database; - is standard input. An export has
 no inputs, outputs and errors, so whether they are withheld is not checked. It also
 cannot show that steps of a job that has not ended are missing, that a trail ends too
-early, or that a whole job is missing. A database cannot show that the last anchors are missing, or a job with its steps and all
-their rows: "pawl audit compare" can. Jobs that were created before the trail had seals
-are checked without them.`
+early, or that a whole job is missing. A database cannot show that the last anchors are
+missing, or a job with its steps and all their rows: "pawl audit compare" can. Jobs that
+were created before the trail had seals are checked without them.`
 
 func newAuditVerify(a *app) *cobra.Command {
 	form, file := formText, ""
