@@ -240,7 +240,7 @@ func (p *preparation) fanOut(s *pawl.Step) error {
 		return nil
 	}
 	if !p.def.Node(s.Ord.Node()).Gathers {
-		p.answers.Gathers[s.Ord] = decide.GatherAnswer{Output: store.OrNull(nil)}
+		p.answers.Gathers[s.Ord] = decide.GatherAnswer{Output: decide.OrNull(nil)}
 		return nil
 	}
 	answer, err := p.gather(s)
@@ -283,7 +283,7 @@ func (p *preparation) gather(s *pawl.Step) (decide.GatherAnswer, error) {
 // gathered returns the list item of an instance; for a matrix it includes the instance's
 // values.
 func (p *preparation) gathered(inst *pawl.Step) []byte {
-	output := store.OrNull(inst.Output)
+	output := decide.OrNull(inst.Output)
 	if len(p.def.Node(inst.Ord.Node()).Matrix) == 0 {
 		return output
 	}

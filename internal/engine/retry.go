@@ -179,7 +179,7 @@ func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
 			return p.gone(node.ID)
 		}
 		if taken {
-			p.adopted[k.Ord.Node()] = store.OrNull(b.Output)
+			p.adopted[k.Ord.Node()] = decide.OrNull(b.Output)
 		}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -198,7 +199,7 @@ func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, ins
 			b = append(b, ',')
 		}
 		b = append(strconv.AppendQuote(b, def.Node(n).ID), ':')
-		b = append(b, store.OrNull(s.Outputs[n])...)
+		b = append(b, decide.OrNull(s.Outputs[n])...)
 	}
 	b = append(b, '}')
 	if instance {
@@ -206,7 +207,7 @@ func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, ins
 		if len(node.Matrix) > 0 {
 			word = `,"matrix":`
 		}
-		b = append(append(b, word...), store.OrNull(s.Item)...)
+		b = append(append(b, word...), decide.OrNull(s.Item)...)
 		b = strconv.AppendInt(append(b, `,"index":`...), int64(s.Index), 10)
 	}
 	return append(b, '}')

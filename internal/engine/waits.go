@@ -163,7 +163,7 @@ func (p *preparation) child(s *pawl.Step) error {
 
 func childEnd(child *pawl.Job) decide.ChildEnd {
 	if child.State == lifecycle.JobCompleted {
-		return decide.ChildEnd{Output: store.OrNull(child.Output)}
+		return decide.ChildEnd{Output: decide.OrNull(child.Output)}
 	}
 	f := &pawl.Failure{Class: "child", Permanent: true, Message: "child job " + child.ID.Public(pawl.JobPrefix) + " is " + string(child.State)}
 	if child.Error != nil {
@@ -275,7 +275,7 @@ func (e *Engine) reusable(ctx context.Context, job rowkey.Job, def *workflow.Def
 	if string(was.Item) != string(scope.Item) {
 		return nil, nil
 	}
-	return store.OrNull(bodies[k].Output), nil
+	return decide.OrNull(bodies[k].Output), nil
 }
 
 // rerun returns the nodes whose results a job does not take over from the job that it

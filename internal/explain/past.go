@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -163,7 +164,7 @@ func (p *past) end() {
 		v.Error = nil
 	}
 	if end != lifecycle.JobCompleted || v.Status != end {
-		v.Output = store.OrNull(nil)
+		v.Output = decide.OrNull(nil)
 	}
 }
 
@@ -229,7 +230,7 @@ func (r *Reader) pastSteps(ctx context.Context, p *past) error {
 		}
 		v := p.step(today, trail)
 		if v.Omitted = steps.bare; v.Omitted {
-			v.Output, v.Error, v.Wait = store.OrNull(nil), nil, nil
+			v.Output, v.Error, v.Wait = decide.OrNull(nil), nil, nil
 		}
 		p.v.StepCounts[v.Status]++
 		p.v.Steps = append(p.v.Steps, v)

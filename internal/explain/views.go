@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/trail"
@@ -200,7 +201,7 @@ func (r *Reader) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	}
 	v := &pawl.JobView{
 		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, Version: j.Version,
-		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: store.OrNull(j.Output),
+		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: decide.OrNull(j.Output),
 		ChildJobs: []string{}, Depth: j.Depth, WorkerCount: j.WorkerCount, Paused: j.Paused,
 		Metadata: orObject(j.Metadata), StepCounts: counts,
 		CreatedAt: pawl.Timestamp(j.CreatedAt), UpdatedAt: pawl.Timestamp(j.UpdatedAt),
@@ -263,7 +264,7 @@ func orObject(b json.RawMessage) json.RawMessage {
 func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string) pawl.StepView {
 	v := pawl.StepView{
 		ID: j.ID.Step(s.Ord).Public(pawl.StepPrefix), Key: def.Key(s.Ord), Status: s.State, Hook: string(def.Node(s.Ord.Node()).Hook), Attempts: s.Attempts, Claims: s.Claims,
-		Output: store.OrNull(s.Output), StartedAt: pawl.Timestamp(s.StartedAt), CompletedAt: pawl.Timestamp(s.CompletedAt), Ord: s.Ord,
+		Output: decide.OrNull(s.Output), StartedAt: pawl.Timestamp(s.StartedAt), CompletedAt: pawl.Timestamp(s.CompletedAt), Ord: s.Ord,
 	}
 	if s.State != lifecycle.StepComplete {
 		v.Error = s.Error

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -73,7 +74,7 @@ func (r *Reader) workerMoves(ctx context.Context, key rowkey.Worker, f func(pawl
 func workerView(w *pawl.Worker, running int) pawl.WorkerView {
 	return pawl.WorkerView{
 		ID: w.ID.Public(pawl.WorkerPrefix), Workspace: w.Workspace, Name: w.Name, Host: w.Host, PID: w.PID, Status: w.State,
-		Capacity: w.Capacity, Running: running, Handlers: append([]string{}, w.Handlers...), Metadata: store.OrNull(w.Metadata),
+		Capacity: w.Capacity, Running: running, Handlers: append([]string{}, w.Handlers...), Metadata: decide.OrNull(w.Metadata),
 		CreatedAt: pawl.Timestamp(w.CreatedAt), UpdatedAt: pawl.Timestamp(w.UpdatedAt),
 	}
 }

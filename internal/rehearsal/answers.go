@@ -187,14 +187,14 @@ func (w *World) Render(s *pawl.Step) error {
 func (w *World) gathered(p *pawl.Step) json.RawMessage {
 	n, matrix := p.Ord.Node(), len(w.Definition.Node(p.Ord.Node()).Matrix) > 0
 	if !w.Definition.Node(n).Gathers {
-		return OrNull(nil)
+		return decide.OrNull(nil)
 	}
 	out := []byte("[")
 	for i := 1; i <= p.Made; i++ {
 		if i > 1 {
 			out = append(out, ',')
 		}
-		output := OrNull(w.At(pawl.MakeOrd(n, i)).Output)
+		output := decide.OrNull(w.At(pawl.MakeOrd(n, i)).Output)
 		if matrix {
 			out = append(append(out, `{"matrix":`...), w.Definition.MatrixItem(n, i)...)
 			out = append(append(append(out, `,"output":`...), output...), '}')
@@ -203,14 +203,6 @@ func (w *World) gathered(p *pawl.Step) json.RawMessage {
 		out = append(out, output...)
 	}
 	return append(out, ']')
-}
-
-// OrNull returns raw, or null if it is empty.
-func OrNull(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("null")
-	}
-	return raw
 }
 
 // output returns the value of the job's own output.

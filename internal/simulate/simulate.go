@@ -248,7 +248,7 @@ func (s *simulation) wake(w *rehearsal.World) error {
 	if w.ParentJob.ChildEnded(w.ParentStep) || p.State != lifecycle.StepInProgress {
 		return nil
 	}
-	end := decide.ChildEnd{Output: rehearsal.OrNull(w.Job().Output)}
+	end := decide.ChildEnd{Output: decide.OrNull(w.Job().Output)}
 	if w.Job().State != lifecycle.JobCompleted {
 		end.Failure = rehearsal.Failure("child", "its child job is "+string(w.Job().State), true)
 	}
@@ -265,7 +265,7 @@ func (s *simulation) endChild(w *rehearsal.World, ord pawl.Ord, end decide.Child
 
 func (s *simulation) conclude(root *rehearsal.World, broken error) {
 	r := &s.result
-	r.Status, r.Output = root.Job().State, rehearsal.OrNull(root.Job().Output)
+	r.Status, r.Output = root.Job().State, decide.OrNull(root.Job().Output)
 	end := s.now
 	if root.Ended() {
 		end = root.Job().CompletedAt // reports may have come later

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -52,31 +51,4 @@ func FindSchedule(ctx context.Context, v Views, n pawl.ScheduleName) (*pawl.Sche
 // NoSchedule returns the error that there is no schedule with that name.
 func NoSchedule(name string) error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}
-}
-
-// ListPage is how many records of a list are read at once.
-const ListPage = 500
-
-// EachOf calls f with each record of each page, until a page is empty or f fails. read
-// returns the page after the last record that f was called with.
-func EachOf[T any](read func() ([]T, error), f func(T) error) error {
-	for {
-		page, err := read()
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, v := range page {
-			if err := f(v); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// OrNull returns a value of a record as JSON: null if the record has none.
-func OrNull(b json.RawMessage) json.RawMessage {
-	if len(b) == 0 {
-		return json.RawMessage("null")
-	}
-	return b
 }
