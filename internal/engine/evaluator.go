@@ -36,8 +36,8 @@ type evaluator struct {
 	found   map[rowkey.Job]int64 // of queue: jobs that a scan found marked, with the time of the mark; 0 if a hint arrived since
 	short   bool                 // a scan left marks in the database until the queue is short
 
-	delays delays
-	away   bool // the last deadlines met an unavailable database; of watch
+	delays  delays
+	failing bool // the last deadlines met an unavailable database; only watch uses it
 
 	dueMu   sync.Mutex
 	nextDue int64 // microseconds; 0 if there is none
@@ -490,12 +490,12 @@ func (v *evaluator) deal(ctx context.Context, a *store.Agenda) time.Duration {
 // grow all the same: what cannot be read may be one damaged row, and the next round begins
 // with another.
 func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
-	again, now, away := max(maxDelay, v.pace()), time.Now(), false
+	again, now, unavailable := max(maxDelay, v.pace()), time.Now(), false
 	failed := func(d store.Due, err error) {
 		most, logged := maxDelay, false
 		if pawl.KindOf(err) == pawl.Unavailable {
-			most, logged = maxAwayDelay, v.away
-			away, v.away = true, true
+			most, logged = maxUnavailableDelay, v.failing
+			unavailable, v.failing = true, true
 		}
 		again = min(again, v.delays.failed(d.EntityKey, d.At, now, v.e.cfg.Jitter(), most))
 		if !logged {
@@ -510,7 +510,7 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 		cmd, err := v.deadline(ctx, d)
 		if err != nil {
 			failed(d, err)
-			if away {
+			if unavailable {
 				break
 			}
 			continue
@@ -531,7 +531,7 @@ func (v *evaluator) fire(ctx context.Context, due []store.Due) time.Duration {
 		}
 		v.delays.done(fired[i].EntityKey)
 	}
-	v.away = away
+	v.failing = unavailable
 	return again
 }
 

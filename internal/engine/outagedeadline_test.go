@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A partlyAway database answers scans. While it is away it cannot read schedules, or one of
-// them, or cannot commit.
-type partlyAway struct {
+// A faultyStore scans without fail. As it is set, it fails to read schedules, or one of them,
+// or to commit.
+type faultyStore struct {
 	store.Store
 	mu     sync.Mutex
 	reads  bool            // schedules cannot be read
@@ -28,30 +28,30 @@ type partlyAway struct {
 	tries  []time.Time     // of reads that failed
 }
 
-func (p *partlyAway) set(reads, writes bool, only rowkey.Schedule) {
+func (p *faultyStore) set(reads, writes bool, only rowkey.Schedule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.reads, p.writes, p.only = reads, writes, only
 }
 
-var errAway = pawl.Errorf(pawl.Unavailable, "the database is away")
+var errUnavailable = pawl.Errorf(pawl.Unavailable, "the database is unavailable")
 
-func (p *partlyAway) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
+func (p *faultyStore) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reads && (p.only == 0 || p.only == key) {
 		p.tries = append(p.tries, time.Now())
-		return nil, errAway
+		return nil, errUnavailable
 	}
 	return p.Store.Schedule(ctx, key)
 }
 
-func (p *partlyAway) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+func (p *faultyStore) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
 	p.mu.Lock()
-	away := p.writes
+	fails := p.writes
 	p.mu.Unlock()
-	if away {
-		return errAway
+	if fails {
+		return errUnavailable
 	}
 	return p.Store.Do(ctx, q, decide)
 }
@@ -75,25 +75,25 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 // once. If only one schedule cannot be read, the others go on.
 func TestDeadlinesAfterAnOutage(t *testing.T) { // K8, T10
 	t.Parallel()
-	for name, away := range map[string]func(p *partlyAway, first rowkey.Schedule){
-		"reads":        func(p *partlyAway, _ rowkey.Schedule) { p.set(true, false, 0) },
-		"commits":      func(p *partlyAway, _ rowkey.Schedule) { p.set(false, true, 0) },
-		"one schedule": func(p *partlyAway, first rowkey.Schedule) { p.set(true, false, first) },
+	for name, fail := range map[string]func(p *faultyStore, first rowkey.Schedule){
+		"reads":        func(p *faultyStore, _ rowkey.Schedule) { p.set(true, false, 0) },
+		"commits":      func(p *faultyStore, _ rowkey.Schedule) { p.set(false, true, 0) },
+		"one schedule": func(p *faultyStore, first rowkey.Schedule) { p.set(true, false, first) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { outageOf(t, name, away) })
+			synctest.Test(t, func(t *testing.T) { outageOf(t, name, fail) })
 		})
 	}
 }
 
-func outageOf(t *testing.T, name string, away func(p *partlyAway, first rowkey.Schedule)) {
+func outageOf(t *testing.T, name string, fail func(p *faultyStore, first rowkey.Schedule)) {
 	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	s, logged := &partlyAway{Store: db}, 0
+	s, logged := &faultyStore{Store: db}, 0
 	e := New(Config{Store: s, Log: slog.New(lines{&logged})})
 	defer e.Close()
 	def, err := workflow.Parse("test.yaml", []byte("name: empty\nsteps: []\n"))
@@ -122,8 +122,8 @@ func outageOf(t *testing.T, name string, away func(p *partlyAway, first rowkey.S
 		return late, all[0].Key()
 	}
 	_, first := since(time.Time{})
-	away(s, first)
-	time.Sleep(time.Minute)
+	fail(s, first)
+	time.Sleep(time.Minute) // of the bubble's clock
 	if late, _ := since(time.Now().Add(-5 * time.Second)); name == "one schedule" && len(late) != 1 {
 		t.Errorf("%v make no jobs; want only the one that cannot be read", late)
 	} else if name != "one schedule" && (logged == 0 || logged > 3) {

@@ -99,9 +99,9 @@ func (p *pages) more(found []store.Ranked, now time.Time) bool {
 // Waits between tries of a failing record: the first, doubled each time, and the longest, in
 // general and if the database is unavailable.
 const (
-	firstDelay   = 100 * time.Millisecond
-	maxDelay     = time.Minute
-	maxAwayDelay = 2 * time.Second
+	firstDelay          = 100 * time.Millisecond
+	maxDelay            = time.Minute
+	maxUnavailableDelay = 2 * time.Second
 )
 
 // delay returns the wait after that many failed tries, doubled up to most: up to half as long
