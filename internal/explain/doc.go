@@ -1,7 +1,7 @@
-// Package explain answers what users ask about a database, and changes nothing: what there is
-// (jobs, workers, schedules, workflows, limits), what happened to it (histories, logs, a job as
-// it was), and why a job makes no progress. Nothing is stored for it. An answer is derived when
-// it is asked for, from the records by which an engine decides.
+// Package explain reads a database for its users, and changes nothing: the jobs, workers,
+// schedules, workflows and limits; their histories, logs, and a job as it was; and why a job
+// makes no progress. Nothing is stored for this. Each result is derived on request, from the
+// records by which an engine decides.
 //
 // It is apart from the engine because it has another reason to change: the engine changes with
 // what happens to jobs, this package with what people want to know. An engine holds a Reader
@@ -48,8 +48,8 @@
 //     need the definition for the keys of the steps, and return the error.
 //   - A step whose row cannot be read is missing from the views. Why gives ReasonUnreadable for
 //     it.
-//   - If the database is unavailable, the error is of kind Unavailable, and there is no part of
-//     an answer, except for records that a function was called with before.
+//   - If the database is unavailable, the error is of kind Unavailable, and nothing is returned
+//     beside it. A function that is called with each record may have been called already.
 //
 // # Tests
 //

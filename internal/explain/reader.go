@@ -45,7 +45,7 @@ type Config struct {
 	Clock func() time.Time
 }
 
-// A Reader answers what users ask about one database. It is safe for concurrent use.
+// A Reader reads for users what one database has. It is safe for concurrent use.
 type Reader struct {
 	cfg    Config
 	store  Source
