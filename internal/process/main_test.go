@@ -25,6 +25,7 @@ const patience = 30 * time.Second
 var programsOfTests = map[string]func(args []string){
 	"deaf":   deaf,
 	"daemon": daemon,
+	"ending": familyThatEnds,
 	"host":   host,
 	"reaper": reaper,
 	"say":    say,

@@ -22,16 +22,28 @@ func killExactMark(ctx context.Context, mark string) {
 }
 
 // killMatching kills the candidates that bear mark. It repeats that until it finds none,
-// since one may have forked meanwhile.
+// since one may have forked meanwhile, and until all that it has killed have ended: the
+// environment of a process is gone a little before.
 func killMatching(ctx context.Context, mark []byte, candidates func() iter.Seq[int]) (int, error) {
-	killed := map[int]bool{}
+	killed := map[int]stat{}
 	left := false
 	pollUntil(ctx.Done(), func() bool {
 		left = false
 		for pid := range candidates() {
-			if pid != os.Getpid() && killIf(pid, func() bool { return hasMark(pid, mark) }) {
-				left, killed[pid] = true, true
+			var s stat
+			bears := func() (ok bool) {
+				if ok = hasMark(pid, mark); ok {
+					s, _ = statOf(pid)
+				}
+				return ok
 			}
+			if pid != os.Getpid() && killIf(pid, bears) {
+				left, killed[pid] = true, s
+			}
+		}
+		for pid, was := range killed {
+			s, ok := statOf(pid)
+			left = left || ok && s.born == was.born && s.runs()
 		}
 		return !left
 	})

@@ -225,6 +225,55 @@ func TestSubreaper(t *testing.T) { // S14
 	}
 }
 
+// familyThatEnds is a sub-reaper with an orphan that ends, and leaves a child, right after
+// KillOrphans has read /proc. It prints how many it has killed, and whether the child lives.
+func familyThatEnds([]string) {
+	if err := setSubreaper(1); err != nil {
+		panic(err)
+	}
+	c := exec.Command("/bin/sh", "-c", "sleep 1000 & echo $!; wait")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		panic(err)
+	}
+	if err := c.Start(); err != nil {
+		panic(err)
+	}
+	var child int
+	if _, err := fmt.Fscan(out, &child); err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var once sync.Once
+	treeWalk.walk = func(groups map[int]bool) processTree {
+		tree := readTree(groups)
+		once.Do(func() {
+			_ = c.Process.Kill()
+			pollUntil(ctx.Done(), func() bool { s, _ := statOf(c.Process.Pid); return s.state == 'Z' })
+		})
+		return tree
+	}
+	n, err := KillOrphans(ctx)
+	s, ok := statOf(child)
+	fmt.Println("killed", n, err, "lives", ok && s.runs())
+	_ = syscall.Kill(child, syscall.SIGKILL)
+}
+
+// TestAnOrphanThatEndsLeavesNothing: a child that is left to the sub-reaper while it looks
+// for orphans is killed, too.
+func TestAnOrphanThatEndsLeavesNothing(t *testing.T) { // S14
+	t.Parallel()
+	out := newScreen()
+	s := program("ending")
+	s.Stdout = out
+	wantDone(t, start(t, s))
+	if want := "killed 1 <nil> lives false\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out, want)
+	}
+}
+
 // TestLimits: they hold for the program's first instruction, as another user too.
 func TestLimits(t *testing.T) { // S14
 	t.Parallel()

@@ -3,3 +3,5 @@
 package process
 
 func reaper([]string) {}
+
+func familyThatEnds([]string) {}

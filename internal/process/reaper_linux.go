@@ -41,13 +41,19 @@ func (r *childTable) wait(cmd *exec.Cmd) error {
 }
 
 // orphans reaps the orphans that have ended, kills the others if kill is set, and returns
-// the pids of these. Being children, they keep their pids until they are reaped here.
-func (r *childTable) orphans(kill bool) (living []int) {
+// the pids of these. Being children, they keep their pids until they are reaped here. It
+// reports whether it met any orphan: one that ended during the walk may have left children
+// to this process that the walk saw as its own.
+func (r *childTable) orphans(kill bool) (living []int, met bool) {
 	self, group := os.Getpid(), syscall.Getpgrp()
 	kids := treeWalk.request(group).children[self]
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, child := range kids {
+		if r.known(child, group) {
+			continue
+		}
+		met = true
 		s, ok := r.orphan(child, self, group)
 		switch {
 		case !ok:
@@ -60,16 +66,20 @@ func (r *childTable) orphans(kill bool) (living []int) {
 			}
 		}
 	}
-	return living
+	return living, met
 }
 
-// orphan checks again a child that a walk has found: it may have been a program that was
+// known reports whether a child was started on purpose, so that it is no orphan. It is
+// called with mu held.
+func (r *childTable) known(child stat, group int) bool {
+	_, ours := r.started.Load(child.pid)
+	return ours || child.group == group
+}
+
+// orphan checks again an orphan that a walk has found: it may have been a program that was
 // just being started, or has been reaped since and its pid reused. It is called with mu
 // held.
 func (r *childTable) orphan(child stat, self, group int) (stat, bool) {
-	if _, ours := r.started.Load(child.pid); ours || child.group == group {
-		return stat{}, false
-	}
 	s, ok := statOf(child.pid)
 	return s, ok && s.born == child.born && s.parent == self && s.group != group
 }
@@ -131,14 +141,17 @@ func setSubreaper(on uintptr) error {
 // when no program runs any more.
 func KillOrphans(ctx context.Context) (int, error) {
 	killed := map[int]bool{}
-	left := 0
+	left, quiet := 0, 0
 	pollUntil(ctx.Done(), func() bool {
-		living := children.orphans(true)
+		living, met := children.orphans(true)
 		for _, pid := range living {
 			killed[pid] = true
 		}
-		left = len(living)
-		return left == 0
+		left, quiet = len(living), quiet+1
+		if met {
+			quiet = 0
+		}
+		return quiet == 2 // a parent may end, and leave a child, while one walk is made
 	})
 	if left > 0 {
 		return len(killed), fmt.Errorf("%d orphans are left: %w", left, ctx.Err())
