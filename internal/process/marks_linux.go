@@ -41,9 +41,8 @@ func killMatching(ctx context.Context, mark []byte, candidates func() iter.Seq[i
 				left, killed[pid] = true, s
 			}
 		}
-		for pid, was := range killed {
-			s, ok := statOf(pid)
-			left = left || ok && s.born == was.born && s.runs()
+		for _, was := range killed {
+			left = left || was.stillRuns()
 		}
 		return !left
 	})

@@ -19,6 +19,12 @@ type stat struct {
 // runs reports whether the process runs; a zombie does not.
 func (s stat) runs() bool { return s.state != 'Z' && s.state != 'X' }
 
+// stillRuns reports whether the same process runs now.
+func (s stat) stillRuns() bool {
+	now, ok := statOf(s.pid)
+	return ok && now.born == s.born && now.runs()
+}
+
 // stats iterates over the processes that this one can see.
 func stats() iter.Seq[stat] {
 	return func(yield func(stat) bool) {

@@ -65,7 +65,7 @@ type Process struct {
 	stopped   bool          // a Stop has begun: once the program has ended, the rest of the group has until graceOver
 	killed    bool          // graceOver is closed
 	graceOver chan struct{} // closed when the grace of a Stop is over
-	strays    []*os.Process // processes that had left the group when a Stop began
+	strays    []stray       // processes that had left the group when a Stop began
 }
 
 // An Exit is how a program ended.
@@ -169,7 +169,7 @@ func (p *Process) launch() error {
 func (p *Process) killStrays() {
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
-	killHandles(p.strays) // no longer changed: the program is reaped
+	killAll(ctx, p.strays) // no longer changed: the program is reaped
 	if p.spec.Mark != "" {
 		killExactMark(ctx, p.spec.Mark)
 	}
@@ -244,14 +244,14 @@ func (p *Process) Stop(ctx context.Context, s syscall.Signal, grace time.Duratio
 // left the group, while their parents live. It does so without mu, since a walk over /proc
 // takes time; the pid of the group is safe as long as the program is not reaped.
 func (p *Process) requestStop(s syscall.Signal) {
-	var strays []*os.Process
+	var strays []stray
 	if p.stopsFirst() {
 		strays = findStrays(p.PID())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reaped || p.stopped {
-		releaseHandles(strays)
+		release(strays)
 	} else {
 		p.strays, p.stopped = strays, true
 	}

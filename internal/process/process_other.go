@@ -4,7 +4,6 @@ package process
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"syscall"
 )
@@ -52,9 +51,11 @@ func (p *Process) Owns(pid int) bool {
 }
 
 // Processes that have left a group are not found here.
-func findStrays(int) []*os.Process { return nil }
-func killHandles([]*os.Process)    {}
-func releaseHandles([]*os.Process) {}
+type stray struct{}
+
+func findStrays(int) []stray           { return nil }
+func killAll(context.Context, []stray) {}
+func release([]stray)                  {}
 
 // The environment of other processes is not readable here.
 func killMarked(context.Context, string) (int, error) { return 0, nil }

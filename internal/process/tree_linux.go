@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"os"
 	"slices"
 	"syscall"
@@ -21,13 +22,19 @@ func groupLives(group int) bool {
 	return slices.ContainsFunc(treeWalk.request(group).members[group], stat.runs)
 }
 
+// A stray is a process of a program that has left its group, with a handle (pidfd), so that
+// its pid cannot be taken for another process's.
+type stray struct {
+	*os.Process
+	was stat
+}
+
 // findStrays returns the descendants of a group that have left it, as far as their parents
-// still live. Each has a handle (pidfd), so that its pid cannot be taken for another
-// process's. Before Linux 5.3 there are no handles, and the result is empty.
-func findStrays(group int) []*os.Process {
+// still live. Before Linux 5.3 there are no handles, and the result is empty.
+func findStrays(group int) []stray {
 	f := treeWalk.request(group)
 	queue := slices.Clone(f.members[group])
-	var found []*os.Process
+	var found []stray
 	for len(queue) > 0 {
 		s := queue[0]
 		queue = queue[1:]
@@ -37,7 +44,7 @@ func findStrays(group int) []*os.Process {
 			}
 			queue = append(queue, child)
 			if p := openHandle(child); p != nil {
-				found = append(found, p)
+				found = append(found, stray{p, child})
 			}
 		}
 	}
@@ -59,16 +66,19 @@ func openHandle(s stat) *os.Process {
 	return nil
 }
 
-// killHandles kills the processes and releases their handles.
-func killHandles(all []*os.Process) {
+// killAll kills strays, waits until they have ended, or ctx has, and releases their handles.
+func killAll(ctx context.Context, all []stray) {
 	for _, p := range all {
 		_ = p.Signal(syscall.SIGKILL)
 	}
-	releaseHandles(all)
+	pollUntil(ctx.Done(), func() bool {
+		return !slices.ContainsFunc(all, func(p stray) bool { return p.was.stillRuns() })
+	})
+	release(all)
 }
 
-// releaseHandles releases the handles of processes.
-func releaseHandles(all []*os.Process) {
+// release releases the handles of strays.
+func release(all []stray) {
 	for _, p := range all {
 		_ = p.Release()
 	}
