@@ -61,6 +61,44 @@ type QuotaView struct {
 	Reason string    `json:"reason"`
 }
 
+// Counts are how many workers, jobs and steps there are, by state. A state that is
+// missing has none.
+type Counts struct {
+	Workers    map[machine.State]int `json:"workers"`
+	Jobs       map[machine.State]int `json:"jobs"`
+	Steps      map[machine.State]int `json:"steps"`       // of those in flight: enqueued or in progress
+	ActiveJobs int                   `json:"active_jobs"` // RUNNING
+
+	// AtLeast says that the ended workers, or the ended jobs, are more than was counted:
+	// only the newest 10,000 workers and the newest 10,000 jobs are looked at for these.
+	// What has not ended is always counted in full.
+	AtLeast bool `json:"at_least"`
+}
+
+// A QueueView is a queue with steps in flight, or with workers that serve it.
+type QueueView struct {
+	Name      string    `json:"name"`
+	Workspace string    `json:"workspace_id"`
+	Depth     int       `json:"depth"`   // steps enqueued
+	Oldest    Timestamp `json:"oldest"`  // when the oldest of them was enqueued
+	Running   int       `json:"running"` // steps in progress
+	Limit     *int      `json:"limit"`   // of steps in progress; none if it is not limited
+	Workers   int       `json:"workers"` // that live and serve it
+}
+
+// An ApprovalView is a step that waits for a decision.
+type ApprovalView struct {
+	JobID     string          `json:"job_id"`
+	Workspace string          `json:"workspace_id"`
+	Workflow  string          `json:"workflow"`
+	StepID    string          `json:"step_id"`
+	Key       string          `json:"key"`
+	Prompt    string          `json:"prompt"`
+	Form      json.RawMessage `json:"form"`   // the fields, by name, as inputs are declared; or null
+	Since     Timestamp       `json:"since"`  // when it began to wait
+	DueAt     Timestamp       `json:"due_at"` // when it ends by itself, or null
+}
+
 // A Redaction is the progress of a redaction, as counted by this process.
 type Redaction struct {
 	Job     string `json:"job"`

@@ -170,6 +170,7 @@ type WorkerView struct {
 type WorkerQuery struct {
 	Workspace string
 	Statuses  []machine.State // none: those that live
+	Before    string          // id of a worker: only older ones
 	Limit     int             // 1 to 1000; 0 is 50
 }
 
@@ -217,12 +218,27 @@ func (t *Timestamp) UnmarshalJSON(b []byte) error {
 // A JobQuery selects jobs for a list, newest first. The zero value selects the
 // newest 50 of all workspaces.
 type JobQuery struct {
-	Workspace string
-	Statuses  []machine.State
-	TimedOut  bool // those that were CANCELED by their timeout, too
-	Workflow  string
-	Before    string // id of a job: only older ones
-	Limit     int    // 1 to 1000; 0 is 50
+	Workspace     string
+	Statuses      []machine.State
+	TimedOut      bool // those that were CANCELED by their timeout, too
+	Workflow      string
+	Depth         *int      // only jobs of this depth; nil: of any
+	Parent        string    // id of a job: only its children
+	Continues     string    // id of a job: only those that continue it
+	CreatedAfter  Timestamp // only jobs made at this time or later
+	CreatedBefore Timestamp // only jobs made before this time
+	Before        string    // id of a job: only older ones
+	Limit         int       // 1 to 1000; 0 is 50
+}
+
+// A StepQuery selects steps of one job for a list, in the order of the workflow. The zero
+// value selects the first 50.
+type StepQuery struct {
+	Statuses []machine.State
+	Key      string // of one step: load, or load[3]
+	Node     string // only this node and its instances
+	After    string // id of a step: only those behind it
+	Limit    int    // 1 to 1000; 0 is 50
 }
 
 // A Change says who requests an operation, and why.
