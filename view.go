@@ -257,3 +257,20 @@ type LogLine struct {
 	Offset int64     `json:"offset"`
 	Text   string    `json:"text"`
 }
+
+// A HistoryQuery selects rows of a history for a list, oldest first. The zero value selects
+// the first 50.
+type HistoryQuery struct {
+	Step  string // of one step of a job, by its key
+	After string // only what is behind the place at which the page before has ended
+	Limit int    // 1 to 1000; 0 is 50
+}
+
+// A LogQuery selects pieces of the log of a job for a list. The zero value selects the
+// first 50.
+type LogQuery struct {
+	Step   string // of one step, by its key
+	Stream string // of one stream
+	After  string // only what is behind the place at which the page before has ended
+	Limit  int    // 1 to 1000; 0 is 50
+}

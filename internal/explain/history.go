@@ -13,18 +13,14 @@ import (
 // the facts that were refused. It ends with the first error of f. It reads pages, so f may
 // be slow; moves made meanwhile may or may not be included.
 func (r *Reader) History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
-	j, err := store.FindJob(ctx, r.store, id)
+	h, err := r.historyOf(ctx, id)
 	if err != nil {
 		return err
 	}
-	def, err := r.defs.Get(ctx, j.Definition)
-	if err != nil {
-		return err
-	}
-	h := &history{store: r.store, job: j, def: def, f: f, states: map[pawl.Ord]machine.State{}, measure: pawl.NewMeasure()}
+	h.f = f
 	for at := (store.HistoryPlace{}); ; {
 		var page []store.Entry
-		if page, at, err = r.store.History(ctx, j.Key(), at, store.TrailPageRows); err != nil {
+		if page, at, err = r.store.History(ctx, h.job.Key(), at, store.TrailPageRows); err != nil {
 			return err
 		}
 		if len(page) == 0 {
@@ -36,6 +32,18 @@ func (r *Reader) History(ctx context.Context, id pawl.ID, f func(pawl.Transition
 			}
 		}
 	}
+}
+
+func (r *Reader) historyOf(ctx context.Context, id pawl.ID) (*history, error) {
+	j, err := store.FindJob(ctx, r.store, id)
+	if err != nil {
+		return nil, err
+	}
+	def, err := r.defs.Get(ctx, j.Definition)
+	if err != nil {
+		return nil, err
+	}
+	return &history{store: r.store, job: j, def: def, states: map[pawl.Ord]machine.State{}, measure: pawl.NewMeasure()}, nil
 }
 
 // A history is the progress of reading a job's history.
@@ -56,6 +64,15 @@ func (h *history) entry(ctx context.Context, e *store.Entry) error {
 	if err := h.refused(ctx, e.At); err != nil {
 		return err
 	}
+	if err := h.recall(ctx, e); err != nil {
+		return err
+	}
+	return h.f(h.seen(e))
+}
+
+// seen returns an entry as a row of the history, which is that of the entity after those
+// seen before.
+func (h *history) seen(e *store.Entry) pawl.Transition {
 	e.Entity, e.From = h.name(e.Ord), h.states[e.Ord]
 	h.states[e.Ord] = e.To
 	t := pawl.TransitionOf(&e.Entry)
@@ -63,7 +80,7 @@ func (h *history) entry(ctx context.Context, e *store.Entry) error {
 		t.Step = h.def.Key(e.Ord)
 	}
 	h.measure.Took(&t)
-	return h.f(t)
+	return t
 }
 
 func (h *history) name(ord pawl.Ord) string {
@@ -86,11 +103,11 @@ func (h *history) refused(ctx context.Context, before int64) (err error) {
 			return nil
 		}
 		r := h.late[0]
-		h.late, h.after = h.late[1:], store.RefusalPlace{At: r.At, ID: r.ID}
 		err = h.f(pawl.Transition{Entity: h.name(r.Ord), Step: h.def.Key(r.Ord),
 			Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
 		if err != nil {
 			return err
 		}
+		h.late, h.after = h.late[1:], store.RefusalPlace{At: r.At, ID: r.ID}
 	}
 }

@@ -291,6 +291,11 @@ func stepView(j *pawl.Job, def *workflow.Definition, s *pawl.Step, worker string
 // of the step with that key. It ends with the first error of f. It reads pages, so f may be
 // slow; output printed meanwhile may or may not be included.
 func (r *Reader) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error {
+	return r.logs(ctx, id, step, store.LogPlace{}, func(l pawl.LogLine, _ store.LogPlace) error { return f(l) })
+}
+
+// logs is Logs behind a place, and passes the place of each piece.
+func (r *Reader) logs(ctx context.Context, id pawl.ID, step string, after store.LogPlace, f func(pawl.LogLine, store.LogPlace) error) error {
 	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return err
@@ -305,7 +310,7 @@ func (r *Reader) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.
 			return err
 		}
 	}
-	for after := (store.LogPlace{}); ; {
+	for {
 		chunks, err := r.store.Logs(ctx, j.Key(), ord, after, logPage)
 		if err != nil || len(chunks) == 0 {
 			return err
@@ -313,7 +318,8 @@ func (r *Reader) Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.
 		for i := range chunks {
 			c := &chunks[i]
 			after = store.PlaceOf(c)
-			if err := f(pawl.LogLine{Step: def.Key(c.Ord), Claim: c.Claim, Stream: c.Stream, At: pawl.Timestamp(c.At), Offset: c.Offset, Text: string(c.Data)}); err != nil {
+			l := pawl.LogLine{Step: def.Key(c.Ord), Claim: c.Claim, Stream: c.Stream, At: pawl.Timestamp(c.At), Offset: c.Offset, Text: string(c.Data)}
+			if err := f(l, after); err != nil {
 				return err
 			}
 		}

@@ -61,10 +61,12 @@ type Inspect interface {
 	Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error)
 	RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error
 	History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
+	HistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
 	Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error)
 	Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reason, error)
 	Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error)
 	Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error
+	LogPage(ctx context.Context, id pawl.ID, q pawl.LogQuery) (lines []pawl.LogLine, next string, err error)
 	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
 }
 
@@ -82,6 +84,7 @@ type Workers interface {
 	Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error)
 	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)
 	WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
+	WorkerHistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
 	PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
 	ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
 	TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
@@ -95,6 +98,7 @@ type Schedules interface {
 	Schedules(ctx context.Context, workspace string, next int, f func(*pawl.ScheduleView) error) error
 	Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error)
 	ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f func(pawl.Transition) error) error
+	ScheduleHistoryPage(ctx context.Context, n pawl.ScheduleName, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
 }
 
 // Queues limits queues and depths of jobs.
