@@ -61,6 +61,7 @@ var order = [][]string{
 	{"internal/programs/journal"},
 	{"internal/programs"},
 	{"internal/metrics"},
+	{"internal/api"},
 	{"internal/daemon"},
 	{"internal/expressions"},
 	{"internal/rehearsal"},
