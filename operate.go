@@ -7,6 +7,20 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
+// A Receipt says what a command of an operator has done to the entity that it names, as its
+// audit trail records it (J5). That is the job, for verbs of steps and approvals the step,
+// the worker or the schedule.
+type Receipt struct {
+	ID       string         `json:"id"`         // public
+	Status   machine.State  `json:"status"`     // after the command
+	From     *machine.State `json:"from_state"` // before the command; nil if it made the entity
+	To       machine.State  `json:"to_state"`   // the same as Status
+	Sequence int64          `json:"sequence"`   // of the entity's last move by the command
+	At       Timestamp      `json:"timestamp"`  // of that move
+	Actor    string         `json:"actor"`      // who asked for it
+	Replayed bool           `json:"-"`          // the receipt was stored by an earlier request (J8)
+}
+
 // A Retry says how to continue a job that has ended (J2).
 type Retry struct {
 	From    []string                   // complete steps to run again, with all that depends on them

@@ -26,8 +26,9 @@ type Submission struct {
 // A Submitted is the reply to a Submission.
 type Submitted struct {
 	ID       ID
-	Replayed bool  // the reply was stored before
-	Err      error // why there is no job
+	Receipt  Receipt // of the job, unless there is none
+	Replayed bool    // the reply was stored before
+	Err      error   // why there is no job
 }
 
 // DefaultWorkspace is the workspace of requests that name none.

@@ -167,22 +167,30 @@ func (r *Result) Decode(v any) error {
 }
 
 // Cancel requests the end of a job. Its cancel hooks run before it is CANCELED.
-func (s *Jobs) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (s *Jobs) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return s.engine.Cancel(ctx, id, s.by(c))
 }
 
 // Pause keeps a job from beginning further steps. Running steps continue.
-func (s *Jobs) Pause(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (s *Jobs) Pause(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return s.engine.PauseJob(ctx, id, s.by(c))
 }
 
 // Resume ends a pause.
-func (s *Jobs) Resume(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (s *Jobs) Resume(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return s.engine.ResumeJob(ctx, id, s.by(c))
 }
 
 // Retry makes a job that continues one that has ended without completing, and returns
 // its id: complete steps are not run again (J2).
 func (s *Jobs) Retry(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error) {
-	return s.engine.RetryJob(ctx, id, r, s.by(c))
+	return jobOf(s.engine.RetryJob(ctx, id, r, s.by(c)))
+}
+
+// jobOf returns the id of the job that a receipt is about.
+func jobOf(r pawl.Receipt, err error) (pawl.ID, error) {
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	return pawl.ParseID(pawl.JobPrefix, r.ID)
 }

@@ -17,35 +17,35 @@ func (s *Schedules) named(name string) pawl.ScheduleName {
 }
 
 // Create makes a schedule. A name that is taken is an error of kind Conflict.
-func (s *Schedules) Create(ctx context.Context, p pawl.SchedulePlan, c pawl.Change) error {
+func (s *Schedules) Create(ctx context.Context, p pawl.SchedulePlan, c pawl.Change) (pawl.Receipt, error) {
 	p.Workspace = s.workspace(p.Workspace)
 	return s.engine.PutSchedule(ctx, p, false, s.by(c))
 }
 
 // Replace changes the schedule of that name, whether it is paused or not.
-func (s *Schedules) Replace(ctx context.Context, p pawl.SchedulePlan, c pawl.Change) error {
+func (s *Schedules) Replace(ctx context.Context, p pawl.SchedulePlan, c pawl.Change) (pawl.Receipt, error) {
 	p.Workspace = s.workspace(p.Workspace)
 	return s.engine.PutSchedule(ctx, p, true, s.by(c))
 }
 
 // Pause keeps a schedule from making jobs.
-func (s *Schedules) Pause(ctx context.Context, name string, c pawl.Change) error {
+func (s *Schedules) Pause(ctx context.Context, name string, c pawl.Change) (pawl.Receipt, error) {
 	return s.Move(ctx, name, lifecycle.SchedulePause, c)
 }
 
 // Resume ends a pause. Times that passed meanwhile make no jobs.
-func (s *Schedules) Resume(ctx context.Context, name string, c pawl.Change) error {
+func (s *Schedules) Resume(ctx context.Context, name string, c pawl.Change) (pawl.Receipt, error) {
 	return s.Move(ctx, name, lifecycle.ScheduleResume, c)
 }
 
 // Move applies an event of the schedule's table: pause, resume or remove.
-func (s *Schedules) Move(ctx context.Context, name string, event machine.Event, c pawl.Change) error {
+func (s *Schedules) Move(ctx context.Context, name string, event machine.Event, c pawl.Change) (pawl.Receipt, error) {
 	return s.engine.MoveSchedule(ctx, s.named(name), event, s.by(c))
 }
 
 // Trigger makes a job of the schedule now, and returns its id.
 func (s *Schedules) Trigger(ctx context.Context, name string, c pawl.Change) (pawl.ID, error) {
-	return s.engine.TriggerSchedule(ctx, s.named(name), s.by(c))
+	return jobOf(s.engine.TriggerSchedule(ctx, s.named(name), s.by(c)))
 }
 
 // List calls f with the schedules, by name, each with its next times, of which next is

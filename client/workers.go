@@ -26,17 +26,17 @@ func (s *Workers) History(ctx context.Context, id pawl.ID, f func(pawl.Transitio
 }
 
 // Pause keeps a worker from claiming steps. Its running steps continue.
-func (s *Workers) Pause(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (s *Workers) Pause(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return s.engine.PauseWorker(ctx, id, s.by(c))
 }
 
 // Resume ends a pause.
-func (s *Workers) Resume(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (s *Workers) Resume(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return s.engine.ResumeWorker(ctx, id, s.by(c))
 }
 
 // Terminate ends a worker. Its steps are interrupted and go to other workers; they lose
 // no attempt.
-func (s *Workers) Terminate(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (s *Workers) Terminate(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return s.engine.TerminateWorker(ctx, id, s.by(c))
 }

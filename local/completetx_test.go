@@ -130,7 +130,7 @@ func TestCompleteTxAfterTheClaimIsLost(t *testing.T) {
 		<-begun
 		loser, err := pawl.ParseID(pawl.WorkerPrefix, w.ID())
 		must(t, err)
-		must(t, c.Workers.Terminate(ctx, loser, pawl.Change{Reason: "a test"}))
+		must(t, errorOf(c.Workers.Terminate(ctx, loser, pawl.Change{Reason: "a test"})))
 		must(t, c.Inspect.Watch(ctx, id, func() (bool, error) {
 			j, err := c.Jobs.Get(ctx, id)
 			return err == nil && j.Steps[0].Status == lifecycle.StepInProgress, err

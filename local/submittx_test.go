@@ -207,7 +207,7 @@ func TestARequestOfAnOpenTransactionPostgres(t *testing.T) {
 	t.Cleanup(func() { must(t, u.close()) })
 	for _, commits := range []bool{true, false} {
 		sub := submission(plain(t), 1)
-		sub.RequestID = fmt.Sprint("commits ", commits)
+		sub.RequestID = fmt.Sprint("commits-", commits)
 		submit := func() pawl.Submitted {
 			done, err := c.Jobs.SubmitAll(ctx, sub, submission(plain(t), 2))
 			must(t, err)
@@ -216,7 +216,7 @@ func TestARequestOfAnOpenTransactionPostgres(t *testing.T) {
 		}
 		tx := u.open(t)
 		held := one2(t)(c.Jobs.SubmitTx(ctx, tx.tx, sub))
-		holds(t, submit().Err, pawl.Unavailable, "is used by a transaction that is still open")
+		holds(t, submit().Err, pawl.Conflict, "is used by a transaction that is still open")
 		end := tx.rollback
 		if commits {
 			end = tx.commit
@@ -282,7 +282,7 @@ func TestSubmitTxTwice(t *testing.T) {
 		if a.Replayed || !b.Replayed || a.ID != b.ID {
 			t.Errorf("both committed: %+v, then %+v; want one job", a, b)
 		}
-		a, b = twice("rolled back", func(tx *userTx) error { return tx.rollback() })
+		a, b = twice("rolled-back", func(tx *userTx) error { return tx.rollback() })
 		if a.Replayed || b.Replayed || a.ID == b.ID {
 			t.Errorf("the first rolled back: %+v, then %+v; want another job", a, b)
 		}
@@ -395,7 +395,7 @@ func TestSubmitTxInAnyModePostgres(t *testing.T) {
 			must(t, tx.exec(ctx, "create temporary table job (n int) on commit drop"))
 			must(t, tx.exec(ctx, "set local search_path = pg_temp, public"))
 			sub := submission(plain(t), 1)
-			sub.RequestID = fmt.Sprint(mode, level)
+			sub.RequestID = fmt.Sprint("mode-", int(mode), "-", len(level))
 			done := one2(t)(c.Jobs.SubmitTx(ctx, tx.tx, sub))
 			n, err := tx.count(ctx, "select count(*) from job where current_setting('search_path') = 'pg_temp, public'")
 			if err != nil || n != 0 {

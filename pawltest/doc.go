@@ -15,7 +15,7 @@
 //				t.Fatal(err)
 //			}
 //			e.Advance(30 * 24 * time.Hour) // the invoice is overdue
-//			if err := e.Client.Approvals.Approve(t.Context(), id, "remind", nil, pawl.Change{}); err != nil {
+//			if _, err := e.Client.Approvals.Approve(t.Context(), id, "remind", nil, pawl.Change{}); err != nil {
 //				t.Fatal(err)
 //			}
 //			if err := e.Wait(id).Err(); err != nil {

@@ -175,7 +175,7 @@ func (a *app) settled(ctx context.Context, s *privatejob.Session) error {
 	public := s.ID.Public(pawl.JobPrefix)
 	switch {
 	case ctx.Err() != nil:
-		err := s.Client.Jobs.Cancel(context.WithoutCancel(ctx), s.ID, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
+		_, err := s.Client.Jobs.Cancel(context.WithoutCancel(ctx), s.ID, pawl.Change{Actor: a.actor(), Reason: "interrupted"})
 		if err != nil {
 			return err
 		}

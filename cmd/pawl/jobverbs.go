@@ -20,7 +20,7 @@ import (
 
 // newPausing makes the command that pauses or resumes jobs. It selects jobs whose paused flag
 // has the given value.
-func newPausing(a *app, verb, done string, paused bool, do func(*client.Jobs, context.Context, pawl.ID, pawl.Change) error, c *cobra.Command) *cobra.Command {
+func newPausing(a *app, verb, done string, paused bool, do func(*client.Jobs, context.Context, pawl.ID, pawl.Change) (pawl.Receipt, error), c *cobra.Command) *cobra.Command {
 	reason := ""
 	b := &bulk{verb: verb, done: done, statuses: []machine.State{lifecycle.JobPending, lifecycle.JobRunning},
 		spare: func(all []inspect.Candidate) []inspect.Candidate {
@@ -28,7 +28,7 @@ func newPausing(a *app, verb, done string, paused bool, do func(*client.Jobs, co
 		}}
 	c.RunE = a.on(func(ctx context.Context, cl *client.Client, args []string) error {
 		return a.apply(ctx, cl, b, args, func(id pawl.ID) error {
-			if err := do(cl.Jobs, ctx, id, a.change(reason)); err != nil {
+			if _, err := do(cl.Jobs, ctx, id, a.change(reason)); err != nil {
 				return err
 			}
 			return a.tell(id, done)
@@ -86,7 +86,7 @@ func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string)
 	return a.onLedger(ctx, false, func(l *ledger) error {
 		var asked []pawl.ID
 		refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
-			err := l.client.Jobs.Cancel(ctx, id, a.change(reason))
+			_, err := l.client.Jobs.Cancel(ctx, id, a.change(reason))
 			if err == nil {
 				asked = append(asked, id)
 			}
@@ -247,7 +247,7 @@ func newJobSignal(a *app) *cobra.Command {
 			return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
 				change := a.change(reason)
 				change.RequestID = requestID
-				if err := cl.Approvals.Signal(ctx, id, rest[0], raw, change); err != nil {
+				if _, err := cl.Approvals.Signal(ctx, id, rest[0], raw, change); err != nil {
 					return err
 				}
 				_, err := fmt.Fprintf(a.stdout, "signal %s sent to job %s\n", rest[0], id.Public(pawl.JobPrefix))

@@ -23,12 +23,12 @@ func TestResolveWaitsForWeighing(t *testing.T) {
 	_, err := w.engine.Exchange(t.Context(), link.Exchange{Worker: w.worker,
 		Reports: []link.Report{{Step: a.Step.StepKey, Claim: a.Step.Claims, Actor: "test", Report: decide.Report{Event: lifecycle.StepFailPermanently, Failure: &pawl.Failure{Class: "broken", Message: "broken", Permanent: true}}}}})
 	w.check(err)
-	err = w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester)
+	_, err = w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester)
 	if !errors.Is(err, decide.ErrNotApplied) || pawl.KindOf(err) != pawl.Conflict {
 		t.Fatalf("with no engine: %v, want a conflict that is ErrNotApplied", err)
 	}
 	done := make(chan error)
-	go func() { done <- w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester) }()
+	go func() { done <- errorOf(w.engine.ResolveStep(t.Context(), w.id, "one", nil, byTester)) }()
 	live := engine.New(engine.Config{Store: w.store})
 	defer live.Close()
 	if err := <-done; err != nil {

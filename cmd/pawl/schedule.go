@@ -189,7 +189,7 @@ func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(*c
 		if replace {
 			put = cl.Schedules.Replace
 		}
-		if err := put(ctx, plan, a.change(f.reason)); err != nil {
+		if _, err := put(ctx, plan, a.change(f.reason)); err != nil {
 			return err
 		}
 		v, err := cl.Schedules.Get(ctx, plan.Name, addedTimes)
@@ -242,7 +242,7 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 			if err != nil {
 				return err
 			}
-			if err := cl.Schedules.Move(ctx, args[0], event, a.change(reason)); err != nil {
+			if _, err := cl.Schedules.Move(ctx, args[0], event, a.change(reason)); err != nil {
 				return err
 			}
 			if form == formText {

@@ -31,12 +31,12 @@ func newStep(a *app) *cobra.Command {
 }
 
 // newStepVerb completes the command for an operator's action on a step.
-func (a *app) newStepVerb(done string, do func(s *client.Steps, ctx context.Context, id pawl.ID, step string, c pawl.Change) error, c *cobra.Command) *cobra.Command {
+func (a *app) newStepVerb(done string, do func(s *client.Steps, ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error), c *cobra.Command) *cobra.Command {
 	reason := ""
 	c.Use += " JOB STEP"
 	c.Args, c.ValidArgsFunction = want(2, 2, "a JOB and a STEP"), a.completeSteps
 	c.RunE = a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) error {
-		if err := do(cl.Steps, ctx, id, rest[0], a.change(reason)); err != nil {
+		if _, err := do(cl.Steps, ctx, id, rest[0], a.change(reason)); err != nil {
 			return a.instead(ctx, cl, id, rest[0], err)
 		}
 		_, err := fmt.Fprintf(a.stdout, "step %s of job %s is %s\n", rest[0], id.Public(pawl.JobPrefix), done)
@@ -81,7 +81,7 @@ func newStepSkip(a *app) *cobra.Command {
 
 func newStepResolve(a *app) *cobra.Command {
 	var output json.RawMessage
-	c := a.newStepVerb("resolved", func(s *client.Steps, ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+	c := a.newStepVerb("resolved", func(s *client.Steps, ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error) {
 		return s.Resolve(ctx, id, step, output, c)
 	}, &cobra.Command{
 		Use: "resolve", Short: "End a step with an output given by hand",
@@ -123,10 +123,10 @@ func newApprove(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.decide(c, "approve", args, func(cl *client.Client, id pawl.ID, step string) error {
+			return a.decide(c, "approve", args, func(cl *client.Client, id pawl.ID, step string) (pawl.Receipt, error) {
 				form, err := f.form(c.Context(), cl, id, step, data)
 				if err != nil {
-					return err
+					return pawl.Receipt{}, err
 				}
 				return cl.Approvals.Approve(c.Context(), id, step, form, a.change(f.reason))
 			})
@@ -145,7 +145,7 @@ func newReject(a *app) *cobra.Command {
 		Example: "  pawl reject last gate --reason \"the numbers are of last week\"",
 		Args:    want(1, 2, "a JOB and perhaps a STEP"), ValidArgsFunction: a.completeSteps,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.decide(c, "reject", args, func(cl *client.Client, id pawl.ID, step string) error {
+			return a.decide(c, "reject", args, func(cl *client.Client, id pawl.ID, step string) (pawl.Receipt, error) {
 				return cl.Approvals.Reject(c.Context(), id, step, a.change(reason))
 			})
 		},
@@ -155,7 +155,7 @@ func newReject(a *app) *cobra.Command {
 }
 
 // decide approves or rejects, and reports it.
-func (a *app) decide(c *cobra.Command, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) error) error {
+func (a *app) decide(c *cobra.Command, verb string, args []string, do func(cl *client.Client, id pawl.ID, step string) (pawl.Receipt, error)) error {
 	return a.onJob(func(ctx context.Context, cl *client.Client, id pawl.ID, rest []string) (err error) {
 		step := optional(rest)
 		if len(rest) == 0 {
@@ -163,7 +163,7 @@ func (a *app) decide(c *cobra.Command, verb string, args []string, do func(cl *c
 				return err
 			}
 		}
-		if err := do(cl, id, step); err != nil {
+		if _, err := do(cl, id, step); err != nil {
 			return err
 		}
 		done := map[string]string{"approve": "approved", "reject": "rejected"}[verb]

@@ -167,7 +167,7 @@ others; the exit code is the highest of all.`
 type workerVerb struct {
 	verb, done string
 	from       []machine.State // the states that --all selects
-	do         func(w *client.Workers, ctx context.Context, id pawl.ID, c pawl.Change) error
+	do         func(w *client.Workers, ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
 	reasoned   bool // it requires a reason
 
 	all, yes bool
@@ -262,7 +262,7 @@ func (v *workerVerb) one(ctx context.Context, a *app, cl *client.Client, text st
 	if err != nil {
 		return err
 	}
-	if err := v.do(cl.Workers, ctx, id, a.change(v.reason)); err != nil {
+	if _, err := v.do(cl.Workers, ctx, id, a.change(v.reason)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "worker %s is %s\n", id.Public(pawl.WorkerPrefix), v.done)

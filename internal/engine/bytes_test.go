@@ -61,13 +61,13 @@ func TestSignalsHaveALimit(t *testing.T) { // T8
 		p.waiting(id, "ask")
 		data := func(n int) json.RawMessage { return json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", n-2))) }
 		for range store.MaxSignalBytes / engine.MaxOutput {
-			must(t, p.engine.Signal(t.Context(), id, "e", data(engine.MaxOutput), ann))
+			must(t, errorOf(p.engine.Signal(t.Context(), id, "e", data(engine.MaxOutput), ann)))
 		}
-		err := p.engine.Signal(t.Context(), id, "e", data(3), ann)
+		_, err := p.engine.Signal(t.Context(), id, "e", data(3), ann)
 		if pawl.KindOf(err) != pawl.Conflict || !strings.HasPrefix(err.Error(), "data: 3 bytes: job ") || !strings.Contains(err.Error(), " may have 4194304") {
 			t.Errorf("one more: %v", err)
 		}
-		must(t, p.engine.Approve(t.Context(), id, "ask", nil, ann))
+		must(t, errorOf(p.engine.Approve(t.Context(), id, "ask", nil, ann)))
 		if v := p.wait(id); v.Status != lifecycle.JobFailed || !strings.Contains(v.Error.Message, "and an output has at most 1048576") {
 			t.Errorf("the job is %s: %v; want it failed by the list of its outputs", v.Status, v.Error)
 		}

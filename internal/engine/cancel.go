@@ -11,19 +11,20 @@ import (
 // Cancel ends a job as CANCELED: steps that have not started never start, and workers are
 // asked to stop running steps. The job becomes CANCELED when they have stopped, or after
 // decide.CancelGrace. For a job that has ended, Cancel returns a *machine.Refusal.
-func (e *Engine) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (e *Engine) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	if c.Reason == "" {
 		c.Reason = "canceled"
 	}
-	r, done, err := e.asked(ctx, id, pawl.Change{Reason: c.Reason, RequestID: c.RequestID}, "cancel")
+	known := new(action)
+	r, done, err := e.asked(ctx, id, pawl.Change{Reason: c.Reason, RequestID: c.RequestID}, "cancel", known)
 	if done || err != nil {
-		return err
+		return known.result(err)
 	}
 	job, err := e.recallID(ctx, id)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
-	return e.committer.one(ctx, r.once(&cancelJob{e: e, job: job, note: noteOf(c)}, nil, nil))
+	return e.act(ctx, r, &cancelJob{e: e, job: job, note: noteOf(c)}, c)
 }
 
 type cancelJob struct {
@@ -32,6 +33,8 @@ type cancelJob struct {
 	note  decide.Note
 	spare bool // leave running hooks alone
 }
+
+func (c *cancelJob) subject() store.EntityKey { return store.JobEntity(c.job.id.JobKey()) }
 
 func (c *cancelJob) query(q *store.Query) { c.job.ask(q, decide.CancelReads()) }
 

@@ -26,10 +26,10 @@ func TestCancelFromAnotherEngine(t *testing.T) { // T1, J2
 		id := p.submit(define(t, "name: c\nsteps: [{id: a, handler: h}, {id: b, handler: h, needs: [a]}]\n"), "")
 		g.wait(t)
 		asked := time.Now()
-		if err := other.engine.Cancel(t.Context(), id, note("enough")); err != nil {
+		if _, err := other.engine.Cancel(t.Context(), id, note("enough")); err != nil {
 			t.Fatal(err)
 		}
-		if err := other.engine.Cancel(t.Context(), id, note("again")); pawl.KindOf(err) != pawl.Conflict {
+		if _, err := other.engine.Cancel(t.Context(), id, note("again")); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("canceling twice: %v; want a conflict (K3)", err)
 		}
 		v := other.wait(id)
@@ -54,7 +54,7 @@ func TestCancelOfADeafHandler(t *testing.T) { // T1, T5, K8
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": g.run}})
 		id := p.submit(define(t, oneStep), "")
 		g.wait(t)
-		if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
 			t.Fatal(err)
 		}
 		if v := p.job(id); v.Status != lifecycle.JobRunning || v.Ending != lifecycle.JobCanceled {
@@ -75,7 +75,7 @@ func TestCancelByState(t *testing.T) { // J2, K3
 	onStores(t, func(t *testing.T, open func() store.Store) {
 		p := startProcess(t, open(), map[string]worker.Handler{"echo": echo, "fail": fails})
 		pending := p.submit(define(t, oneStep), "")
-		if err := p.engine.Cancel(t.Context(), pending, note("not yet")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), pending, note("not yet")); err != nil {
 			t.Fatal(err)
 		}
 		if v := p.job(pending); v.Status != lifecycle.JobCanceled || steps(v)["a"].Status != lifecycle.StepCancelled || v.CompletedAt == 0 {
@@ -85,7 +85,7 @@ func TestCancelByState(t *testing.T) { // J2, K3
 
 		backingOff := p.submit(define(t, "name: b\nsteps: [{id: a, handler: fail, retry: {base: 1h, cap: 1h, jitter: none}}, {id: b, handler: echo, needs: [a]}]\n"), "")
 		until(t, "the step backs off", func() bool { return steps(p.job(backingOff))["a"].NotBefore != 0 })
-		if err := p.engine.Cancel(t.Context(), backingOff, note("no more")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), backingOff, note("no more")); err != nil {
 			t.Fatal(err)
 		}
 		if v := p.job(backingOff); v.Status != lifecycle.JobCanceled || v.Error.Message != "no more" {
@@ -97,11 +97,11 @@ func TestCancelByState(t *testing.T) { // J2, K3
 		p.wait(finished)
 		for _, id := range []pawl.ID{pending, backingOff, finished} {
 			var refusal *machine.Refusal
-			if err := p.engine.Cancel(t.Context(), id, note("late")); !errors.As(err, &refusal) || refusal.Entity != id.Public(pawl.JobPrefix) || !slices.Equal(refusal.Allowed, []machine.Event{lifecycle.JobRedact}) {
+			if _, err := p.engine.Cancel(t.Context(), id, note("late")); !errors.As(err, &refusal) || refusal.Entity != id.Public(pawl.JobPrefix) || !slices.Equal(refusal.Allowed, []machine.Event{lifecycle.JobRedact}) {
 				t.Errorf("canceling a job that has ended: %v; want a refusal that names it", err)
 			}
 		}
-		if err := p.engine.Cancel(t.Context(), p.engine.NewID(), note("who?")); pawl.KindOf(err) != pawl.NotFound {
+		if _, err := p.engine.Cancel(t.Context(), p.engine.NewID(), note("who?")); pawl.KindOf(err) != pawl.NotFound {
 			t.Errorf("canceling no job: %v", err)
 		}
 		verify(t, p.store)
@@ -137,7 +137,7 @@ func TestCancelInAWideFanOut(t *testing.T) { // T1
 		for range 8 {
 			g.wait(t)
 		}
-		if err := p.engine.Cancel(t.Context(), id, note("too many")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), id, note("too many")); err != nil {
 			t.Fatal(err)
 		}
 		v := p.wait(id)

@@ -60,7 +60,7 @@ func TestK6Checkpoint(t *testing.T) {
 		if c, found := compare(t, old, checkpoint(t, p.store), p.store); len(found) > 0 || c.Same < 5 || c.Added+c.WentOn+c.Removed != 0 {
 			t.Fatalf("nothing has changed: %+v, %v", c, found)
 		}
-		must(t, p.engine.Approve(t.Context(), waiting, "gate", nil, ann))
+		must(t, errorOf(p.engine.Approve(t.Context(), waiting, "gate", nil, ann)))
 		p.wait(waiting)
 		added := p.submit(define(t, inner), `{"secret":"x"}`)
 		p.wait(added)

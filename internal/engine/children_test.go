@@ -110,7 +110,7 @@ func TestFailureGoesUp(t *testing.T) { // J6
 		g.wait(t)
 		child, err := pawl.ParseID(pawl.JobPrefix, p.job(canceled).ChildJobs[0])
 		must(t, err)
-		must(t, p.engine.Cancel(t.Context(), child, note("not this one")))
+		must(t, errorOf(p.engine.Cancel(t.Context(), child, note("not this one"))))
 		for id, want := range map[pawl.ID]string{failed: " is FAILED: it failed", canceled: " is CANCELED: not this one"} {
 			v := p.wait(id)
 			sub := steps(v)["sub"]
@@ -139,7 +139,7 @@ func TestCancelGoesDown(t *testing.T) { // J6, T1, T10
 		for range 3 {
 			g.wait(t)
 		}
-		must(t, here.engine.Cancel(t.Context(), id, note("enough")))
+		must(t, errorOf(here.engine.Cancel(t.Context(), id, note("enough"))))
 		v := here.wait(id)
 		below := here.family(id)
 		if v.Status != lifecycle.JobCanceled || len(below) != 4 {
@@ -262,7 +262,7 @@ output: "${{ [steps.sub.output, steps.each.output] }}"
 			t.Fatalf("the job is %s (%v) with %d children", v.Status, v.Error, len(v.ChildJobs))
 		}
 		broken.Store(false)
-		id, err := p.engine.RetryJob(t.Context(), first, pawl.Retry{}, ann)
+		id, err := madeBy(p.engine.RetryJob(t.Context(), first, pawl.Retry{}, ann))
 		must(t, err)
 		v := p.wait(id)
 		if v.Status != lifecycle.JobCompleted || string(v.Output) != `["done",[1,2,3]]` || len(v.ChildJobs) != 1 {
@@ -356,7 +356,7 @@ output: ${{ steps.each.output }}
 				observer.signal(key, "e", fmt.Sprint(i))
 			}
 			observer.waiting(id, "gate")
-			must(t, observer.engine.Approve(t.Context(), id, "gate", nil, ann))
+			must(t, errorOf(observer.engine.Approve(t.Context(), id, "gate", nil, ann)))
 		}
 		for _, id := range ids {
 			if v := observer.wait(id); v.Status != lifecycle.JobCompleted || string(v.Output) != `[[1,0],[2,1],[3,2]]` || len(v.ChildJobs) != 3 {

@@ -75,7 +75,7 @@ func TestAFailedDecisionLeavesNothing(t *testing.T) { // K5
 			j.Paused, j.Priority = true, 77
 			t.makeStep(j, pawl.MakeOrd(1, 9))
 			t.makeWorker(&pawl.Worker{ID: e.NewID(), Workspace: "w"}, decide.Note{})
-			t.answer(store.IdempotencyKey{Workspace: "w", Key: "k"}, &store.Answer{})
+			t.answer(store.IdempotencyKey{Workspace: "w", Key: "k"}, store.Answer{})
 			t.refusals = append(t.refusals, pawl.Refusal{StepKey: pawl.StepKey{Job: one.JobKey(), Ord: 1}})
 			t.enqueued = append(t.enqueued, pawl.StepKey{Job: one.JobKey(), Ord: 1})
 			return end()

@@ -150,14 +150,14 @@ func TestCancelStopsWhatRuns(t *testing.T) { // T1, J2
 		p := startProcess(t, open(), map[string]worker.Handler{"block": block, "echo": echo})
 		id := p.submit(define(t, "name: c\nsteps: [{id: a, handler: block}, {id: b, handler: echo, needs: [a]}]\n"), "")
 		<-started
-		if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
 			t.Fatal(err)
 		}
 		v := p.wait(id)
 		if v.Status != lifecycle.JobCanceled || v.Error.Message != "enough" {
 			t.Errorf("status %s, error %+v; want CANCELED because enough", v.Status, v.Error)
 		}
-		if err := p.engine.Cancel(t.Context(), id, note("again")); pawl.KindOf(err) != pawl.Conflict {
+		if _, err := p.engine.Cancel(t.Context(), id, note("again")); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("canceling twice: %v; want a conflict (K3)", err)
 		}
 		verify(t, p.store)

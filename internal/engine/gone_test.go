@@ -45,7 +45,7 @@ func TestACallerThatHasLeft(t *testing.T) {
 			}
 		},
 		"retry": func(t *testing.T, e *Engine, job pawl.ID) func(ctx context.Context) error {
-			if err := e.Cancel(t.Context(), job, why); err != nil {
+			if _, err := e.Cancel(t.Context(), job, why); err != nil {
 				t.Fatal(err)
 			}
 			return func(ctx context.Context) error {
@@ -54,7 +54,7 @@ func TestACallerThatHasLeft(t *testing.T) {
 			}
 		},
 		"replay": func(t *testing.T, e *Engine, job pawl.ID) func(ctx context.Context) error {
-			if err := e.Cancel(t.Context(), job, why); err != nil {
+			if _, err := e.Cancel(t.Context(), job, why); err != nil {
 				t.Fatal(err)
 			}
 			return func(ctx context.Context) error {
@@ -67,7 +67,7 @@ func TestACallerThatHasLeft(t *testing.T) {
 			if _, _, err := e.RegisterWorkflow(t.Context(), pawl.DefaultWorkspace, nap.Canonical(), "", why); err != nil {
 				t.Fatal(err)
 			}
-			if err := e.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "s", Workflow: "nap", Cron: "0 0 1 1 *"}, false, why); err != nil {
+			if _, err := e.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "s", Workflow: "nap", Cron: "0 0 1 1 *"}, false, why); err != nil {
 				t.Fatal(err)
 			}
 			return func(ctx context.Context) error {

@@ -279,7 +279,7 @@ func TestAReportOfAJobThatIsGone(t *testing.T) { // K5
 				}
 			}
 		}
-		if err := p.engine.Cancel(t.Context(), ids[0], note("gone?")); err == nil {
+		if _, err := p.engine.Cancel(t.Context(), ids[0], note("gone?")); err == nil {
 			t.Error("canceling a job that is gone succeeded")
 		}
 		if err := p.engine.Terminate(t.Context(), h.worker.Key(), workerNote("bye")); err != nil {

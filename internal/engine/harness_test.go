@@ -232,6 +232,17 @@ func (p *process) workerKey() rowkey.Worker {
 	return id.WorkerKey()
 }
 
+// errorOf returns the error of a verb whose receipt does not matter.
+func errorOf(_ pawl.Receipt, err error) error { return err }
+
+// madeBy returns the id of the job that a verb has made.
+func madeBy(r pawl.Receipt, err error) (pawl.ID, error) {
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	return pawl.ParseID(pawl.JobPrefix, r.ID)
+}
+
 func define(t testing.TB, src string) *workflow.Definition {
 	t.Helper()
 	d, err := workflow.Parse("test.yaml", []byte(src))

@@ -78,7 +78,7 @@ func TestAHookIsRetried(t *testing.T) { // T7, T13
 		id := p.submit(define(t, "name: w\nsteps: []\nhooks: {always: [{id: tidy, handler: h, retry: {base: 1h, cap: 1h, jitter: none}}]}\n"), "")
 		for attempt := range 2 {
 			p.see(id, "tidy", func(s *pawl.StepView) bool { return s.NotBefore != 0 && s.Attempts == attempt+1 })
-			must(t, p.engine.RetryStep(t.Context(), id, "tidy", ann))
+			must(t, errorOf(p.engine.RetryStep(t.Context(), id, "tidy", ann)))
 		}
 		if v := p.wait(id); v.Status != lifecycle.JobCompleted || steps(v)["tidy"].Attempts != 3 {
 			t.Errorf("the job is %s, its hook %+v", v.Status, steps(v)["tidy"])
@@ -97,8 +97,8 @@ func TestCancelDuringHooks(t *testing.T) { // T7, J2
 		for first, want := range map[string]machine.State{"h": lifecycle.JobCompleted, "fail": lifecycle.JobFailed} {
 			id := p.submit(define(t, "name: w\nsteps: [{id: a, handler: "+first+", retry: {max_attempts: 1}}]\nhooks: {always: [{id: tidy, handler: block}, {id: more, handler: h}]}\n"), "")
 			g.wait(t)
-			must(t, other.engine.Cancel(t.Context(), id, note("enough")))
-			if err := other.engine.Cancel(t.Context(), id, note("again")); pawl.KindOf(err) != pawl.Conflict {
+			must(t, errorOf(other.engine.Cancel(t.Context(), id, note("enough"))))
+			if _, err := other.engine.Cancel(t.Context(), id, note("again")); pawl.KindOf(err) != pawl.Conflict {
 				t.Errorf("canceling twice: %v", err)
 			}
 			v := p.wait(id)
@@ -124,7 +124,7 @@ func TestHooksOfACanceledJob(t *testing.T) { // T7
 		never := p.submit(define(t, "name: never\nsteps: [{id: a, handler: nobody}]\n"+hooks), "")
 		g.wait(t)
 		for _, id := range []pawl.ID{ran, never} {
-			must(t, p.engine.Cancel(t.Context(), id, note("enough")))
+			must(t, errorOf(p.engine.Cancel(t.Context(), id, note("enough"))))
 		}
 		v := p.wait(ran)
 		if all := steps(v); v.Status != lifecycle.JobCanceled || all["tell"].Status != lifecycle.StepSkipped || string(all["tidy"].Output) != `"CANCELED: enough"` {
@@ -168,21 +168,21 @@ steps: [{id: told, event: {name: e}}]
 hooks: {always: [{id: one, handler: nobody}, {id: two, handler: nobody}, {id: three, handler: h}]}
 `), "")
 		p.waiting(id, "told")
-		if err := p.engine.SkipStep(t.Context(), id, "one", ann); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "hooks can be settled when they run") {
+		if _, err := p.engine.SkipStep(t.Context(), id, "one", ann); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "hooks can be settled when they run") {
 			t.Errorf("skipping a hook before its time: %v", err)
 		}
-		must(t, p.engine.PauseJob(t.Context(), id, ann))
+		must(t, errorOf(p.engine.PauseJob(t.Context(), id, ann)))
 		p.signal(id, "e", "1")
 		p.see(id, "told", func(s *pawl.StepView) bool { return s.Status == lifecycle.StepComplete })
 		until(t, "the hooks have begun", func() bool { return p.job(id).Ending == lifecycle.JobCompleted })
 		if s := steps(p.job(id))["one"]; s.Status != lifecycle.StepPending {
 			t.Errorf("the hook of a paused job is %s", s.Status)
 		}
-		must(t, p.engine.ResumeJob(t.Context(), id, ann))
+		must(t, errorOf(p.engine.ResumeJob(t.Context(), id, ann)))
 		p.see(id, "one", func(s *pawl.StepView) bool { return s.Status == lifecycle.StepEnqueued })
-		must(t, p.engine.SkipStep(t.Context(), id, "one", ann))
+		must(t, errorOf(p.engine.SkipStep(t.Context(), id, "one", ann)))
 		p.see(id, "two", func(s *pawl.StepView) bool { return s.Status == lifecycle.StepEnqueued })
-		must(t, p.engine.ResolveStep(t.Context(), id, "two", json.RawMessage(`"by hand"`), ann))
+		must(t, errorOf(p.engine.ResolveStep(t.Context(), id, "two", json.RawMessage(`"by hand"`), ann)))
 		v := p.wait(id)
 		if all := steps(v); v.Status != lifecycle.JobCompleted || all["one"].Status != lifecycle.StepSkipped || string(all["two"].Output) != `"by hand"` || all["three"].Status != lifecycle.StepComplete {
 			t.Errorf("the job is %s, %v", v.Status, v.StepCounts)
@@ -208,7 +208,7 @@ func TestHooksOfATimeoutAndOfACancel(t *testing.T) {
 		}
 		late, stopped, failed := flow("late", "block", "timeout: 100ms\n"), flow("stopped", "block", ""), flow("failed", "fail", "")
 		p.see(stopped, "a", func(s *pawl.StepView) bool { return s.Status == lifecycle.StepInProgress })
-		must(t, p.engine.Cancel(t.Context(), stopped, note("enough")))
+		must(t, errorOf(p.engine.Cancel(t.Context(), stopped, note("enough"))))
 		for id, want := range map[pawl.ID]struct {
 			status           machine.State
 			class            string

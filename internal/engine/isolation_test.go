@@ -216,7 +216,7 @@ func TestIsolatedStepsWaitForTheWholeSilence(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, p *process, h *hand){
 		"its process is gone": func(t *testing.T, p *process, h *hand) { h.release() },
 		"an operator ends it": func(t *testing.T, p *process, h *hand) {
-			if err := p.engine.TerminateWorker(t.Context(), h.worker.ID, pawl.Change{Actor: "operator", Reason: "go"}); err != nil {
+			if _, err := p.engine.TerminateWorker(t.Context(), h.worker.ID, pawl.Change{Actor: "operator", Reason: "go"}); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -42,8 +42,7 @@ func (e *Engine) SubmitTx(ctx context.Context, outer any, subs ...pawl.Submissio
 			if cmd == nil {
 				continue
 			}
-			err := e.committer.decide(t, cmd)
-			answers[i] = pawl.Submitted{ID: cmd.answered, Replayed: cmd.replayed, Err: err}
+			answers[i] = cmd.result(e.committer.decide(t, cmd))
 		}
 		return nil
 	})

@@ -131,7 +131,7 @@ output: ${{ steps.gate.output }}`,
 			if w := s.Wait; w == nil || w.Prompt != "Publish monday?" || w.Until == 0 || s.WorkerID != nil {
 				t.Errorf("it waits for %+v, worker %v; want the prompt and a deadline, and no worker", w, s.WorkerID)
 			}
-			must(t, p.engine.Approve(t.Context(), id, "gate", map[string]any{"note": "fine"}, ann))
+			must(t, errorOf(p.engine.Approve(t.Context(), id, "gate", map[string]any{"note": "fine"}, ann)))
 		},
 		output: `{"n":2,"note":"fine"}`},
 	{says: "an approval that is refused is a permanent error that says who", file: `
@@ -139,7 +139,7 @@ on_error: drain
 steps: [{id: gate, approval: {prompt: x}}, {id: after, needs: [gate], run: echo}, {id: other, run: echo}]`,
 		do: func(t *testing.T, p *process, id pawl.ID) {
 			p.waiting(id, "gate")
-			must(t, p.engine.Reject(t.Context(), id, "gate", ann))
+			must(t, errorOf(p.engine.Reject(t.Context(), id, "gate", ann)))
 		},
 		status: lifecycle.JobFailed, fails: "gate: rejected by ann: because", steps: "gate permanent_error, after cancelled, other complete"},
 	{says: "an approval that expires, and an event that does not come, say when", file: `
@@ -152,9 +152,9 @@ steps:
   - {id: paid, needs: [first], event: {name: payment_received}}
 output: "${{ [steps.first.output, steps.paid.output] }}"`,
 		do: func(t *testing.T, p *process, id pawl.ID) {
-			must(t, p.engine.Signal(t.Context(), id, "payment_received", json.RawMessage(`{"amount": 7}`), ann))
+			must(t, errorOf(p.engine.Signal(t.Context(), id, "payment_received", json.RawMessage(`{"amount": 7}`), ann)))
 			p.waiting(id, "first")
-			must(t, p.engine.Signal(t.Context(), id, "go_on", nil, ann))
+			must(t, errorOf(p.engine.Signal(t.Context(), id, "go_on", nil, ann)))
 		},
 		output: `[null,{"amount":7}]`},
 	{says: "sleep waits, and has no output", file: `
@@ -171,9 +171,9 @@ output: "${{ [steps.ask.output, steps.nap.output] }}"`,
 			if w := p.waiting(id, "ask[1]").Wait; w.Prompt != "Take y (1)?" {
 				t.Errorf("the prompt is %q", w.Prompt)
 			}
-			must(t, p.engine.Approve(t.Context(), id, "ask[1]", map[string]any{"yes": false}, ann))
+			must(t, errorOf(p.engine.Approve(t.Context(), id, "ask[1]", map[string]any{"yes": false}, ann)))
 			p.waiting(id, "ask[0]")
-			must(t, p.engine.Approve(t.Context(), id, "ask[0]", nil, ann))
+			must(t, errorOf(p.engine.Approve(t.Context(), id, "ask[0]", nil, ann)))
 		},
 		output: `[[{"yes":true},{"yes":false}],[{"matrix":{"ms":1},"output":null},{"matrix":{"ms":2},"output":null}]]`},
 	{says: "http sends the request and gives status, headers and body", file: `

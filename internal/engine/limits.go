@@ -37,7 +37,7 @@ func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change)
 	if err != nil {
 		return err
 	}
-	if err := e.committer.one(ctx, r.once(cmd, nil, nil)); err != nil {
+	if err := e.execute(ctx, r, cmd, nil); err != nil {
 		return err
 	}
 	e.limits.Forget()

@@ -143,7 +143,7 @@ func (p *process) tellOneChild(id pawl.ID) {
 		}
 		return false
 	})
-	must(p.t, p.engine.Signal(p.t.Context(), child, "go_on", nil, ann))
+	must(p.t, errorOf(p.engine.Signal(p.t.Context(), child, "go_on", nil, ann)))
 	p.wait(child)
 }
 
@@ -175,7 +175,7 @@ func TestAQuotaThatChanges(t *testing.T) { // J7
 		p.limit("depth/0", -1)
 		until(t, "all run", func() bool { return running() == 5 })
 		for _, id := range ids {
-			must(t, p.engine.Signal(t.Context(), id, "go_on", nil, ann))
+			must(t, errorOf(p.engine.Signal(t.Context(), id, "go_on", nil, ann)))
 			if v := p.wait(id); v.Status != lifecycle.JobCompleted {
 				t.Errorf("a job is %s", v.Status)
 			}

@@ -38,7 +38,7 @@ func TestWhatWaitsHidesNoMarks(t *testing.T) { // K8, J6
 			return running[0] == 2*parents
 		})
 		for _, id := range ids {
-			must(t, p.engine.Cancel(t.Context(), id, note("enough")))
+			must(t, errorOf(p.engine.Cancel(t.Context(), id, note("enough"))))
 		}
 		until(t, "all hooks are enqueued", func() bool { return enqueued() == parents })
 		other := startPassive(t, db.open(), map[string]worker.Handler{"h": nop})

@@ -37,46 +37,45 @@ func (e *Engine) MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bo
 	if err != nil {
 		return nil, err
 	}
-	var moved *workflow.Moved
+	m := &move{e: e, id: id, dryRun: dryRun, note: noteOf(c)}
 	if dryRun {
 		r = nil
 	}
-	if done, err := r.replay(ctx, fromJSON(&moved)); err != nil {
+	if done, err := r.replay(ctx, m); err != nil {
 		return nil, err
 	} else if done {
-		return moved, nil
+		return m.moved, nil
 	}
 	v, def, err := e.Lookup(ctx, pawl.WorkflowName{Workspace: j.Workspace, Name: j.Workflow}, version)
 	if err != nil {
-		return nil, err
+		return m.result(e.refuse(ctx, r, err, m))
 	}
-	return e.moveTo(ctx, id, &move{e: e, id: id, version: v.Version, next: def, dryRun: dryRun, note: noteOf(c)}, r)
+	m.version, m.next = v.Version, def
+	return e.moveTo(ctx, id, m, r)
 }
 
 // maxMoveTries bounds how often a move is prepared again because the job has changed its
 // definition in the meantime.
 const maxMoveTries = 5
 
-// errDryRun undoes a move that was a dry run.
-var errDryRun = errors.New("dry run")
+var (
+	errDryRun  = errors.New("dry run")                            // undoes a move that was a dry run
+	errOldMove = errors.New("the job has changed its definition") // since the move was prepared
+)
 
 func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*workflow.Moved, error) {
 	for range maxMoveTries {
 		if err := m.prepare(ctx); err != nil {
-			return nil, err
+			return m.result(e.refuse(ctx, r, err, m))
 		}
-		cmd := r.once(m, asJSON(&m.moved), fromJSON(&m.moved))
-		err := e.committer.one(ctx, cmd)
-		if err != nil && !errors.Is(err, errDryRun) {
-			return nil, err
-		}
-		if k, ok := cmd.(*keyed); ok && k.replayed {
-			return m.moved, nil
-		}
-		switch {
-		case m.stale:
+		switch err := e.execute(ctx, r, m, m); {
+		case errors.Is(err, errOldMove):
 			continue
-		case err == nil:
+		case errors.Is(err, errDryRun):
+		case err != nil:
+			return nil, err
+		case m.replayed:
+		default:
 			e.jobs.put(&m.job, m.passage.To)
 			if m.job.State == lifecycle.JobPending {
 				e.evaluator.pending(id.JobKey())
@@ -99,9 +98,26 @@ type move struct {
 
 	old     *pawl.Job // as it was when the move was prepared
 	passage *workflow.Passage
-	stale   bool // the job has changed its definition since
 	job     pawl.Job
-	moved   *workflow.Moved
+
+	moved    *workflow.Moved
+	replayed bool // moved is the result of an earlier execution
+}
+
+func (m *move) answer() (status int, body []byte) { return document{&m.moved}.answer() }
+
+func (m *move) replay(body []byte) error {
+	m.replayed = true
+	return document{&m.moved}.replay(body)
+}
+
+// result returns what has moved, unless there is an error: then the commit may still be in
+// progress.
+func (m *move) result(err error) (*workflow.Moved, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m.moved, nil
 }
 
 // prepare reads the job, and compares its definition with the new one.
@@ -130,13 +146,13 @@ func (m *move) query(q *store.Query) {
 }
 
 func (m *move) decide(t *tx) error {
-	m.stale = false // reset the result of an earlier try
+	m.replayed = false // reset the result of an earlier try
 	j := t.job(m.id.JobKey())
 	if j == nil || j.ID != m.id {
 		return store.NoJob(m.id)
 	}
-	if m.stale = j.Definition != m.old.Definition || j.Version != m.old.Version; m.stale {
-		return nil
+	if j.Definition != m.old.Definition || j.Version != m.old.Version {
+		return errOldMove
 	}
 	d, err := m.e.decision(t, j.Key(), decide.Answers{})
 	if err != nil {

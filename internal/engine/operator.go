@@ -28,21 +28,21 @@ type intervention struct {
 
 // intervene applies an intervention, once per request. key names the step; empty means the
 // job.
-func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *request, do func(*decide.Decision, *pawl.Step) error) error {
+func (e *Engine) intervene(ctx context.Context, id pawl.ID, key string, r *request, c pawl.Change, do func(*decide.Decision, *pawl.Step) error) (pawl.Receipt, error) {
 	now, err := e.current(ctx, id)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	i := &intervention{e: e, job: now, do: do}
 	if key != "" {
 		if i.step, err = now.def.OrdOf(key); err != nil {
-			return err
+			return e.refuseAction(ctx, r, err)
 		}
 		if i.read, err = e.around(ctx, id, i.step, now.def); err != nil {
-			return err
+			return pawl.Receipt{}, err
 		}
 	}
-	return e.committer.one(ctx, r.once(i, nil, nil))
+	return e.act(ctx, r, i, c)
 }
 
 // around reads the facts that an intervention in a step may need: the form of an approval,
@@ -88,6 +88,10 @@ func (e *Engine) failures(ctx context.Context, id pawl.ID, def *workflow.Definit
 // kept.
 const fewBodies = 8
 
+func (i *intervention) subject() store.EntityKey {
+	return store.StepEntity(pawl.StepKey{Job: i.job.id.JobKey(), Ord: i.step})
+}
+
 func (i *intervention) query(q *store.Query) { i.job.ask(q, decide.OperateReads(i.step)) }
 
 func (i *intervention) decide(t *tx) error {
@@ -127,27 +131,27 @@ func checkChange(c pawl.Change) error {
 
 // PauseJob keeps the steps of a job from being enqueued until it is resumed. Running steps
 // continue, and so do deadlines (J2).
-func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (e *Engine) PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return e.operate(ctx, id, c, "pause", func(d *decide.Decision) error { return d.Pause(noteOf(c)) })
 }
 
 // ResumeJob ends a pause.
-func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error {
-	err := e.operate(ctx, id, c, "resume", func(d *decide.Decision) error { return d.Resume(noteOf(c)) })
+func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+	done, err := e.operate(ctx, id, c, "resume", func(d *decide.Decision) error { return d.Resume(noteOf(c)) })
 	if err == nil {
 		e.evaluator.pending(id.JobKey()) // in case it has not started
 		e.wake(true, true, false)
 	}
-	return err
+	return done, err
 }
 
 // RetryStep starts the next attempt of a step in backoff now.
-func (e *Engine) RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+func (e *Engine) RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error) {
 	return e.operateStep(ctx, id, step, c, verb{"retry", nil}, func(d *decide.Decision, s *pawl.Step) error { return d.Retry(s, noteOf(c)) })
 }
 
 // SkipStep ends a step as skipped; its dependents behave as for a false condition.
-func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+func (e *Engine) SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error) {
 	return e.operateStep(ctx, id, step, c, verb{"skip", nil}, func(d *decide.Decision, s *pawl.Step) error { return d.Skip(s, noteOf(c)) })
 }
 
@@ -158,32 +162,31 @@ const applyWait = 2 * time.Second
 // ResolveStep ends a step as resolved_manually with the given output (JSON); its dependents
 // continue. Right after a failure it waits up to 2 s for an engine to decide what follows,
 // and returns a decide.ErrNotApplied if none has.
-func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error {
+func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) (pawl.Receipt, error) {
 	output, err := checkData("output", output)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
-	return e.onceWeighed(ctx, id, func() error {
+	return e.onceWeighed(ctx, id, func() (pawl.Receipt, error) {
 		return e.operateStep(ctx, id, step, c, verb{"resolve", output}, func(d *decide.Decision, s *pawl.Step) error { return d.Resolve(s, output, noteOf(c)) })
 	})
 }
 
 // onceWeighed calls do, and calls it again after each change of the job while the error is
 // decide.ErrNotApplied.
-func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() error) error {
+func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() (pawl.Receipt, error)) (done pawl.Receipt, err error) {
 	wait, cancel := context.WithTimeout(ctx, applyWait)
 	defer cancel()
-	var done error
 	_ = e.Watch(wait, id, func() (bool, error) { // ends with wait, or when do returns another result
-		done = do()
-		return errors.Is(done, decide.ErrNotApplied), nil
+		done, err = do()
+		return errors.Is(err, decide.ErrNotApplied), nil
 	})
-	return done
+	return done, err
 }
 
 // Approve gives the approval that a step waits for. The form has values by field name, as
 // the step declares it; omitted fields take their defaults.
-func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error {
+func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) (pawl.Receipt, error) {
 	return e.operateStep(ctx, id, step, c, verb{"approve", form}, func(d *decide.Decision, s *pawl.Step) error {
 		if d.Definition.Node(s.Ord.Node()).Kind != workflow.KindApproval {
 			return d.Approve(s, nil, noteOf(c)) // returns the refusal
@@ -200,7 +203,7 @@ func (e *Engine) Approve(ctx context.Context, id pawl.ID, step string, form map[
 }
 
 // Reject denies the approval that a step waits for: the step fails permanently.
-func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error {
+func (e *Engine) Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error) {
 	return e.operateStep(ctx, id, step, c, verb{"reject", nil}, func(d *decide.Decision, s *pawl.Step) error {
 		if err := inTime(d, s); err != nil {
 			return err
@@ -219,15 +222,16 @@ func inTime(d *decide.Decision, s *pawl.Step) error {
 	return nil
 }
 
-func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, verb string, do func(*decide.Decision) error) error {
+func (e *Engine) operate(ctx context.Context, id pawl.ID, c pawl.Change, verb string, do func(*decide.Decision) error) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
-	r, done, err := e.asked(ctx, id, c, verb)
+	known := new(action)
+	r, done, err := e.asked(ctx, id, c, verb, known)
 	if done || err != nil {
-		return err
+		return known.result(err)
 	}
-	return e.intervene(ctx, id, "", r, func(d *decide.Decision, _ *pawl.Step) error { return do(d) })
+	return e.intervene(ctx, id, "", r, c, func(d *decide.Decision, _ *pawl.Step) error { return do(d) })
 }
 
 // A verb is an action on a step with its arguments, which have a form in JSON.
@@ -236,18 +240,19 @@ type verb struct {
 	with any
 }
 
-func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c pawl.Change, v verb, do func(*decide.Decision, *pawl.Step) error) error {
+func (e *Engine) operateStep(ctx context.Context, id pawl.ID, step string, c pawl.Change, v verb, do func(*decide.Decision, *pawl.Step) error) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	if step == "" {
-		return pawl.Errorf(pawl.Invalid, "step %q: want its key, such as load or load[3]", step)
+		return pawl.Receipt{}, pawl.Errorf(pawl.Invalid, "step %q: want its key, such as load or load[3]", step)
 	}
-	r, done, err := e.asked(ctx, id, c, "steps/{step}/"+v.name, step, v.with)
+	known := new(action)
+	r, done, err := e.asked(ctx, id, c, "steps/{step}/"+v.name, known, step, v.with)
 	if done || err != nil {
-		return err
+		return known.result(err)
 	}
-	return e.intervene(ctx, id, step, r, do)
+	return e.intervene(ctx, id, step, r, c, do)
 }
 
 // checkData returns external JSON in compact form, or null if there is none.
@@ -271,29 +276,30 @@ func checkData(field string, data json.RawMessage) (json.RawMessage, error) {
 // Signal sends a signal to a job: the oldest step that waits for the name takes it, or the
 // next one that will. The data is JSON; no data means null. The same request id makes no
 // second signal (J8).
-func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error {
+func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) (pawl.Receipt, error) {
 	data, err := checkData("data", data)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	if err := checkChange(c); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	if !workflow.IsID(name) {
-		return pawl.Errorf(pawl.Invalid, "event %q: want the name of an event: a-z first, then a-z, 0-9 and _", name)
+		return pawl.Receipt{}, pawl.Errorf(pawl.Invalid, "event %q: want the name of an event: a-z first, then a-z, 0-9 and _", name)
 	}
-	r, done, err := e.asked(ctx, id, c, "signal", name, data)
+	known := new(action)
+	r, done, err := e.asked(ctx, id, c, "signal", known, name, data)
 	if done || err != nil {
-		return err
+		return known.result(err)
 	}
 	now, err := e.current(ctx, id)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	if !now.def.Hears(name) {
-		return &pawl.Error{Kind: pawl.Invalid, Message: "no step of workflow " + now.def.Name + " waits for the event " + name, Hint: "see its steps with: pawl job show " + id.Public(pawl.JobPrefix)}
+		return e.refuseAction(ctx, r, &pawl.Error{Kind: pawl.Invalid, Message: "no step of workflow " + now.def.Name + " waits for the event " + name, Hint: "see its steps with: pawl job show " + id.Public(pawl.JobPrefix)})
 	}
-	return e.committer.one(ctx, r.once(&signal{e: e, id: id, name: name, data: data, note: noteOf(c)}, nil, nil))
+	return e.act(ctx, r, &signal{e: e, id: id, name: name, data: data, note: noteOf(c)}, c)
 }
 
 type signal struct {
@@ -303,6 +309,8 @@ type signal struct {
 	data json.RawMessage
 	note decide.Note
 }
+
+func (s *signal) subject() store.EntityKey { return store.JobEntity(s.id.JobKey()) }
 
 func (s *signal) query(q *store.Query) {
 	q.Jobs = append(q.Jobs, s.id.JobKey())

@@ -105,7 +105,7 @@ func outageOf(t *testing.T, name string, fail func(p *faultyStore, first rowkey.
 	}
 	for i := range 3 {
 		plan := pawl.SchedulePlan{Name: fmt.Sprint("s", i), Workflow: "empty", Cron: "@every 1s", Overlap: "skip"}
-		if err := e.PutSchedule(t.Context(), plan, false, pawl.Change{Actor: "test"}); err != nil {
+		if _, err := e.PutSchedule(t.Context(), plan, false, pawl.Change{Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -43,8 +43,8 @@ func TestThePastOfRandomJobs(t *testing.T) { // K5, K6
 				cancelLater(t, p, id, time.Duration(r.IntN(30))*time.Millisecond)
 				c.canceled[name] = true
 			case 1:
-				if p.engine.PauseJob(t.Context(), id, change("for a moment")) == nil {
-					if err := p.engine.ResumeJob(t.Context(), id, change("")); err != nil && pawl.KindOf(err) != pawl.Conflict { // it may have ended
+				if errorOf(p.engine.PauseJob(t.Context(), id, change("for a moment"))) == nil {
+					if _, err := p.engine.ResumeJob(t.Context(), id, change("")); err != nil && pawl.KindOf(err) != pawl.Conflict { // it may have ended
 						t.Error(err)
 					}
 				}
@@ -154,10 +154,10 @@ steps:
   - {id: gate, needs: [a], approval: {prompt: Well?}}
 `), "")
 	p.because(id, "gate", pawl.ReasonApproval)
-	if err := p.engine.PauseJob(t.Context(), id, change("")); err != nil {
+	if _, err := p.engine.PauseJob(t.Context(), id, change("")); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.engine.Approve(t.Context(), id, "gate", nil, change("fine")); err != nil {
+	if _, err := p.engine.Approve(t.Context(), id, "gate", nil, change("fine")); err != nil {
 		t.Fatal(err)
 	}
 	v := p.wait(id)

@@ -121,7 +121,7 @@ func cancelLater(t *testing.T, p *process, id pawl.ID, after time.Duration) {
 	if j, err := p.engine.Wait(ctx, id); err == nil && lifecycle.Job.Ended(j.State) {
 		return
 	}
-	if err := p.engine.Cancel(t.Context(), id, note("at random")); err != nil && pawl.KindOf(err) != pawl.Conflict {
+	if _, err := p.engine.Cancel(t.Context(), id, note("at random")); err != nil && pawl.KindOf(err) != pawl.Conflict {
 		t.Errorf("cancel: %v", err)
 	}
 }

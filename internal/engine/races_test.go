@@ -45,7 +45,7 @@ func TestSignalInTimeBeatsTheDeadline(t *testing.T) { // T1, K8
 	p.engine.Close()
 	passive := engine.New(engine.Config{Store: db.open(), Passive: true})
 	defer passive.Close()
-	must(t, passive.Signal(t.Context(), id, "e", json.RawMessage("1"), ann))
+	must(t, errorOf(passive.Signal(t.Context(), id, "e", json.RawMessage("1"), ann)))
 	db.elapse(2 * time.Hour)
 	if v := start(t, db.open(), setup{}).wait(id); v.Status != lifecycle.JobCompleted {
 		t.Errorf("the job is %s: %v", v.Status, v.Error)
@@ -64,7 +64,7 @@ func TestNoApprovalAfterItsTime(t *testing.T) { // T1, K8
 	passive := engine.New(engine.Config{Store: db.open(), Passive: true})
 	defer passive.Close()
 	db.elapse(2 * time.Hour)
-	if err := passive.Approve(t.Context(), id, "a", nil, ann); pawl.KindOf(err) != pawl.Conflict {
+	if _, err := passive.Approve(t.Context(), id, "a", nil, ann); pawl.KindOf(err) != pawl.Conflict {
 		t.Errorf("approve: %v, want a conflict", err)
 	}
 	if v := start(t, db.open(), setup{}).wait(id); v.Status != lifecycle.JobFailed {
@@ -103,9 +103,9 @@ hooks: {always: [{id: tell, if: "${{ job.status == 'CANCELED' }}", handler: h}]}
 `), "")
 		p.waiting(id, "a")
 		p.waiting(id, "b")
-		sly.then = func() { must(t, other.Cancel(context.Background(), id, note("stop"))) }
+		sly.then = func() { must(t, errorOf(other.Cancel(context.Background(), id, note("stop")))) }
 		sly.armed.Store(true)
-		must(t, other.Signal(t.Context(), id, "e", json.RawMessage("1"), ann))
+		must(t, errorOf(other.Signal(t.Context(), id, "e", json.RawMessage("1"), ann)))
 		if s := steps(p.wait(id))["tell"]; s.Status != lifecycle.StepComplete {
 			t.Errorf("the hook is %s", s.Status)
 		}
@@ -142,7 +142,7 @@ func TestAChildsHooksSurviveItsParentsEnd(t *testing.T) { // J6, T7
 		child, err := pawl.ParseID(pawl.JobPrefix, p.waiting(id, "down").Wait.Job)
 		must(t, err)
 		p.waiting(child, "a")
-		must(t, p.engine.Cancel(t.Context(), id, note("stop")))
+		must(t, errorOf(p.engine.Cancel(t.Context(), id, note("stop"))))
 		g.wait(t) // the hook of the child runs
 		for range 3 {
 			looker := start(t, db.open(), setup{}) // scans at once
@@ -174,14 +174,14 @@ func TestRetryOfACompletedJobNeedsAStep(t *testing.T) { // J2
 			t.Errorf("retry with an input alone: %v, want a conflict", err)
 		}
 		set.From = []string{"b"}
-		again, err := p.engine.RetryJob(t.Context(), id, set, ann)
+		again, err := madeBy(p.engine.RetryJob(t.Context(), id, set, ann))
 		must(t, err)
 		if p.wait(again); ran.Load() != 3 {
 			t.Errorf("%d steps ran, want 3", ran.Load())
 		}
 		// What depends on a result that was given by hand is not taken over.
 		given := pawl.Retry{From: []string{"b"}, Resolve: map[string]json.RawMessage{"a": json.RawMessage("7")}}
-		again, err = p.engine.RetryJob(t.Context(), id, given, ann)
+		again, err = madeBy(p.engine.RetryJob(t.Context(), id, given, ann))
 		must(t, err)
 		if v := p.wait(again); ran.Load() != 4 || steps(v)["a"].Status != lifecycle.StepResolvedManually {
 			t.Errorf("%d steps ran, want 4; a is %s", ran.Load(), steps(v)["a"].Status)

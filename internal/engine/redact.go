@@ -31,14 +31,16 @@ func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.
 	if strings.TrimSpace(c.Reason) == "" {
 		return done, pawl.Errorf(pawl.Invalid, "reason: want why the job is redacted, for the audit trail")
 	}
-	r, asked, err := e.asked(ctx, id, c, "redact", step)
+	r, asked, err := e.asked(ctx, id, c, "redact", nil, step)
 	if err != nil {
 		return done, err
 	}
 	if !asked {
 		cmd, err := e.redact(ctx, id, step, c)
 		if err == nil {
-			err = e.committer.one(ctx, r.once(cmd, nil, nil))
+			err = e.execute(ctx, r, cmd, nil)
+		} else {
+			err = e.refuse(ctx, r, err, nil)
 		}
 		if err != nil {
 			return done, err

@@ -96,7 +96,7 @@ func newSecretive(t *testing.T, db *database, size int, end string) *secretive {
 	s.signal(s.job, "go", `{"n":"`+secret(size)+`"}`)
 	s.signal(s.job, "go", `{"n":"`+secret(size)+`"}`) // no step takes it
 	s.waiting(s.job, "gate")
-	must(t, s.engine.Approve(t.Context(), s.job, "gate", map[string]any{"note": secret(size)}, ann)) // the job ends
+	must(t, errorOf(s.engine.Approve(t.Context(), s.job, "gate", map[string]any{"note": secret(size)}, ann))) // the job ends
 	s.wait(s.job)
 	children, err := s.store.Jobs(t.Context(), store.JobFilter{Parent: s.job.JobKey()})
 	must(t, err)
@@ -323,7 +323,7 @@ func TestK6RedactStep(t *testing.T) {
 		}
 		_, err = s.engine.RetryJob(ctx, id, pawl.Retry{}, ann)
 		conflicts(t, err, "was redacted: its result is gone")
-		again, err := s.engine.RetryJob(ctx, id, pawl.Retry{From: []string{"gate", "shaky", "each", "told"}}, ann)
+		again, err := madeBy(s.engine.RetryJob(ctx, id, pawl.Retry{From: []string{"gate", "shaky", "each", "told"}}, ann))
 		must(t, err)
 		_, err = s.engine.RedactJob(ctx, id, "", because, nil)
 		conflicts(t, err, again.Public(pawl.JobPrefix)+" needs it")
@@ -346,7 +346,7 @@ func TestK6RedactRefused(t *testing.T) {
 		conflicts(t, redact(id, "", "x"), "is RUNNING: only a job that has ended can be redacted")
 		children, err := p.store.Jobs(t.Context(), store.JobFilter{Parent: id.JobKey()})
 		must(t, err)
-		must(t, p.engine.Cancel(t.Context(), children[0].ID, note("enough")))
+		must(t, errorOf(p.engine.Cancel(t.Context(), children[0].ID, note("enough"))))
 		p.wait(id)
 		for _, x := range []struct {
 			step, reason, want string

@@ -25,7 +25,7 @@ func (e *Engine) RegisterWorkflow(ctx context.Context, workspace string, canonic
 		return nil, false, err
 	}
 	cmd := &registration{e: e, def: def, dir: dir, change: c, name: pawl.WorkflowName{Workspace: workspace, Name: def.Name}}
-	if err := e.committer.one(ctx, r.once(cmd, asJSON(&cmd.registered), fromJSON(&cmd.registered))); err != nil {
+	if err := e.execute(ctx, r, cmd, document{&cmd.registered}); err != nil {
 		return nil, false, err
 	}
 	return cmd.Version, cmd.Made, nil

@@ -27,7 +27,8 @@ import (
 type release struct {
 	worker rowkey.Worker
 	note   decide.Note
-	end    bool // terminate the worker, unless it has ended
+	end    bool // terminate the worker, unless it is terminated
+	strict bool // with end: a worker that is terminated is refused
 
 	interrupt bool          // the steps are interrupted, not lost: an operator wants it so, or they cannot be the cause
 	quiet     time.Duration // time since the worker was last heard from
@@ -39,17 +40,18 @@ type release struct {
 	unread   []rowkey.Definition                          // of those, the ones not in memory yet
 }
 
-// release commits a release, first as cmd, which holds it. Definitions that are not in
+// release commits a release, the first time by calling first. Definitions that are not in
 // memory are read between two commits; the first commit releases the steps that do not need
 // them.
-func (e *Engine) release(ctx context.Context, r *release, cmd command) error {
+func (e *Engine) release(ctx context.Context, r *release, first func() error) error {
 	if err := e.prepareRelease(ctx, r); err != nil {
 		return err
 	}
-	for ; ; cmd = r {
-		if err := e.committer.one(ctx, cmd); err != nil || len(r.unread) == 0 {
+	for commit := first; ; commit = func() error { return e.committer.one(ctx, r) } {
+		if err := commit(); err != nil || len(r.unread) == 0 {
 			return err
 		}
+		r.strict = false // it is terminated now
 		for _, key := range r.unread {
 			def, err := e.defs.Get(ctx, key)
 			if err != nil && !store.Unreadable(err) {
@@ -81,6 +83,8 @@ func (e *Engine) prepareRelease(ctx context.Context, r *release) error {
 	return err
 }
 
+func (r *release) subject() store.EntityKey { return store.WorkerEntity(r.worker) }
+
 func (r *release) query(q *store.Query) {
 	q.Workers = append(q.Workers, r.worker)
 	q.Held = append(q.Held, r.worker)
@@ -92,7 +96,7 @@ func (r *release) decide(t *tx) error {
 	if w == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no worker with key %d", r.worker)
 	}
-	if r.end && w.State != lifecycle.WorkerTerminated {
+	if r.end && (r.strict || w.State != lifecycle.WorkerTerminated) {
 		if err := t.moveWorker(w, lifecycle.WorkerTerminate, r.note); err != nil {
 			return err
 		}
@@ -158,7 +162,7 @@ func endNote(d health.Death) []byte {
 // again (J9, T1).
 func (e *Engine) Terminate(ctx context.Context, worker rowkey.Worker, note decide.Note) error {
 	r := &release{worker: worker, note: note, end: true}
-	return e.release(ctx, r, r)
+	return e.release(ctx, r, func() error { return e.committer.one(ctx, r) })
 }
 
 // Takeover immediately releases the steps of workers whose processes are known to be dead.

@@ -5,21 +5,24 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // Limits of idempotency (J8).
 const (
-	MaxRequestID   = 200       // bytes of a request id
-	IdempotencyTTL = time.Hour // how long a response is replayed
+	MaxRequestID   = 255       // characters of a request id, each of visible ASCII
+	IdempotencyTTL = time.Hour // how long an answer is replayed
 )
 
 // A request represents a request id: the first command with that id is committed together
-// with its response, and a repeated request returns that response. A refusal is not stored.
-// The nil request has no id, and is executed each time.
+// with its answer, and a repeated request returns that answer. If the command is refused,
+// the refusal is the answer; see keep. The nil request has no id, and is executed each
+// time.
 type request struct {
 	e        *Engine
 	key      store.IdempotencyKey
@@ -47,8 +50,8 @@ func (e *Engine) newRequest(c pawl.Change, workspace, endpoint string, parts ...
 }
 
 // asked returns the request for an action on a job, and reports whether it was already
-// done.
-func (e *Engine) asked(ctx context.Context, id pawl.ID, c pawl.Change, verb string, parts ...any) (r *request, done bool, err error) {
+// done: then out has its result, or err is the refusal.
+func (e *Engine) asked(ctx context.Context, id pawl.ID, c pawl.Change, verb string, out reply, parts ...any) (r *request, done bool, err error) {
 	if c.RequestID == "" {
 		return nil, false, nil
 	}
@@ -59,13 +62,18 @@ func (e *Engine) asked(ctx context.Context, id pawl.ID, c pawl.Change, verb stri
 	if r, err = e.newRequest(c, j.Workspace, "POST /api/jobs/{id}/"+verb, append(parts, id)...); err != nil {
 		return nil, false, err
 	}
-	done, err = r.replay(ctx, nil)
+	done, err = r.replay(ctx, out)
 	return r, done, err
 }
 
 func checkRequestID(id string) error {
 	if len(id) > MaxRequestID {
-		return pawl.Errorf(pawl.Invalid, "request_id: %d bytes: at most %d are allowed", len(id), MaxRequestID)
+		return pawl.Errorf(pawl.Invalid, "request_id: %d bytes: want 1 to %d visible characters of ASCII", len(id), MaxRequestID)
+	}
+	for i, r := range id {
+		if r < '!' || r > '~' {
+			return pawl.Errorf(pawl.Invalid, "request_id: %q at byte %d: want 1 to %d visible characters of ASCII, without spaces", r, i, MaxRequestID)
+		}
 	}
 	return nil
 }
@@ -78,37 +86,44 @@ func hashOf(parts ...string) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// replay reports whether the request was already done, and passes its response to take.
-// Call it before reading what the request acts on, which may have changed since.
-func (r *request) replay(ctx context.Context, take func(body []byte) error) (done bool, err error) {
+// A reply is the result of a command with a request id.
+type reply interface {
+	// answer returns what is stored, once the command is decided.
+	answer() (status int, body []byte)
+	// replay reads the result from a stored body.
+	replay(body []byte) error
+}
+
+// replay reports whether the request was already done: then out has its result, or err is
+// the refusal. Call it before reading what the request acts on, which may have changed
+// since.
+func (r *request) replay(ctx context.Context, out reply) (done bool, err error) {
 	if r == nil {
 		return false, nil
 	}
-	k := &keyed{request: r, take: take}
-	if err := r.e.committer.one(ctx, k); err != nil {
-		return false, err
-	}
-	return k.replayed, nil
+	k := &keyed{request: r, out: out}
+	err = r.e.committer.one(ctx, k)
+	return err == nil && k.replayed, err
 }
 
-// once makes a command that is executed once per request. body returns the response once
-// the command is decided, and take receives the response of an earlier execution. Both may
-// be nil.
-func (r *request) once(cmd command, body func() []byte, take func([]byte) error) command {
+// execute commits a command, once per request, and returns its error. out receives the result
+// of an earlier execution, and may be nil.
+func (e *Engine) execute(ctx context.Context, r *request, cmd command, out reply) error {
 	if r == nil {
-		return cmd
+		return e.committer.one(ctx, cmd)
 	}
-	return &keyed{command: cmd, request: r, body: body, take: take}
+	k := &keyed{command: cmd, request: r, out: out}
+	return k.result(e.committer.one(ctx, k))
 }
 
-// A keyed command is one with a request id or, without a command, a lookup of the response
+// A keyed command is one with a request id or, without a command, a lookup of the answer
 // stored under that id.
 type keyed struct {
 	command
 	*request
-	body     func() []byte
-	take     func([]byte) error
+	out      reply
 	replayed bool
+	refusal  error // of the command, if it is stored
 }
 
 func (k *keyed) query(q *store.Query) {
@@ -131,60 +146,62 @@ func (k *keyed) renew() {
 	}
 }
 
+// result returns the error of the command, given that of its commit.
+func (k *keyed) result(err error) error {
+	if err != nil {
+		return err // the commit may still be in progress
+	}
+	return k.refusal
+}
+
 func (k *keyed) decide(t *tx) error {
+	k.refusal = nil // reset the result of an earlier try
 	body, done, err := t.replay(k.key, k.hash)
-	if k.replayed = done; done && err == nil && k.take != nil {
-		err = k.take(body)
+	if k.replayed = done; done && err == nil && k.out != nil {
+		err = k.out.replay(body)
 	}
 	if done || err != nil || k.command == nil {
 		return err
 	}
+	answer := store.Answer{Endpoint: k.endpoint, RequestHash: k.hash, Status: http.StatusOK}
 	if err := k.command.decide(t); err != nil {
+		if k.refusal = err; t.keep(k.key, answer, err) {
+			return nil
+		}
 		return err
 	}
-	if k.body != nil {
-		body = k.body()
+	if k.out != nil {
+		answer.Status, answer.Body = k.out.answer()
 	}
-	t.answer(k.key, &store.Answer{Endpoint: k.endpoint, RequestHash: k.hash, Status: 200, Body: body, ExpiresAt: t.now + IdempotencyTTL.Microseconds()})
+	t.answer(k.key, answer)
 	return nil
 }
 
 // replay returns the response stored under a key, in the database or earlier in this
-// commit. A key that belongs to another request is an error.
+// commit: its body, or the refusal that it holds. A key that is held, or that belongs to
+// another request, is an error and not done.
 func (t *tx) replay(key store.IdempotencyKey, hash [32]byte) (body []byte, done bool, err error) {
-	a := t.answered(key)
-	if a.New {
+	switch a := t.answered(key); {
+	case a.New:
 		return nil, false, nil
-	}
-	if a.Held {
-		return nil, false, &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf("request_id %q is used by a transaction that is still open", key.Key),
-			Hint: "give the same request again when that transaction has ended"}
-	}
-	if a.RequestHash != hash {
-		return nil, false, pawl.Errorf(pawl.Invalid, "request_id %q was used for another request", key.Key)
-	}
-	return a.Body, true, nil
-}
-
-// jobID reads the id of a job from a response.
-func jobID(into *pawl.ID) func([]byte) error {
-	return func(body []byte) (err error) {
-		*into, err = pawl.ParseID(pawl.JobPrefix, string(body))
-		return err
+	case a.Held:
+		return nil, false, link.KeyHeld(key.Key)
+	case a.RequestHash != hash:
+		return nil, false, link.KeyReused(key.Key)
+	default:
+		return a.Body, true, refusalOf(a)
 	}
 }
 
-// asJSON and fromJSON write and read a value as the response.
-func asJSON(v any) func() []byte {
-	return func() []byte {
-		body, err := json.Marshal(v)
-		if err != nil {
-			panic(err) // v is always a value of this package
-		}
-		return body
+// A document is a result that is stored as JSON. It points to a value of this package.
+type document struct{ v any }
+
+func (d document) answer() (status int, body []byte) {
+	body, err := json.Marshal(d.v)
+	if err != nil {
+		panic(err)
 	}
+	return http.StatusOK, body
 }
 
-func fromJSON(v any) func([]byte) error {
-	return func(body []byte) error { return json.Unmarshal(body, v) }
-}
+func (d document) replay(body []byte) error { return json.Unmarshal(body, d.v) }

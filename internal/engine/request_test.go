@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -79,7 +80,7 @@ func TestEachVerbActsOnce(t *testing.T) {
 		ended := func() pawl.ID {
 			t.Helper()
 			id := submit()
-			if err := p.engine.Cancel(ctx, id, note("stop")); err != nil {
+			if _, err := p.engine.Cancel(ctx, id, note("stop")); err != nil {
 				t.Fatal(err)
 			}
 			p.wait(id)
@@ -87,58 +88,59 @@ func TestEachVerbActsOnce(t *testing.T) {
 		}
 		named := pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
 		plan := pawl.SchedulePlan{Name: "s", Workflow: "ask", Cron: "0 0 1 1 *"}
-		if err := p.engine.PutSchedule(ctx, plan, false, ann); err != nil {
+		if _, err := p.engine.PutSchedule(ctx, plan, false, ann); err != nil {
 			t.Fatal(err)
 		}
-		type act = func(e *engine.Engine, c pawl.Change) (string, error)
-		plain := func(do func(e *engine.Engine, c pawl.Change) error) act {
-			return func(e *engine.Engine, c pawl.Change) (string, error) { return "", do(e, c) }
-		}
-		onJob := func(make func() pawl.ID, do func(e *engine.Engine, id pawl.ID, c pawl.Change) error) func() act {
+		type act = func(e *engine.Engine, c pawl.Change) (pawl.Receipt, error)
+		onJob := func(make func() pawl.ID, do func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error)) func() act {
 			return func() act {
 				id := make()
-				return plain(func(e *engine.Engine, c pawl.Change) error { return do(e, id, c) })
+				return func(e *engine.Engine, c pawl.Change) (pawl.Receipt, error) { return do(e, id, c) }
 			}
 		}
 		for name, prepare := range map[string]func() act{
 			"retry": func() act {
 				id := ended()
-				return func(e *engine.Engine, c pawl.Change) (string, error) {
-					again, err := e.RetryJob(ctx, id, pawl.Retry{}, c)
-					return again.Public(pawl.JobPrefix), err
+				return func(e *engine.Engine, c pawl.Change) (pawl.Receipt, error) {
+					return e.RetryJob(ctx, id, pawl.Retry{}, c)
 				}
 			},
 			"trigger": func() act {
-				return func(e *engine.Engine, c pawl.Change) (string, error) {
-					id, err := e.TriggerSchedule(ctx, named, c)
-					return id.Public(pawl.JobPrefix), err
+				return func(e *engine.Engine, c pawl.Change) (pawl.Receipt, error) {
+					return e.TriggerSchedule(ctx, named, c)
 				}
 			},
 			"register": func() act {
-				return func(e *engine.Engine, c pawl.Change) (string, error) {
+				return func(e *engine.Engine, c pawl.Change) (pawl.Receipt, error) {
 					v, made, err := e.RegisterWorkflow(ctx, pawl.DefaultWorkspace, two("y").Canonical(), "", c)
-					return fmt.Sprint(v, made), err
+					return pawl.Receipt{ID: fmt.Sprint(v, made), Replayed: true}, err
 				}
 			},
 			"update schedule": func() act {
-				return plain(func(e *engine.Engine, c pawl.Change) error { return e.PutSchedule(ctx, plan, true, c) })
+				return func(e *engine.Engine, c pawl.Change) (pawl.Receipt, error) { return e.PutSchedule(ctx, plan, true, c) }
 			},
-			"pause": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.PauseJob(ctx, id, c) }),
-			"cancel": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
+			"pause": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error) { return e.PauseJob(ctx, id, c) }),
+			"cancel": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 				return e.Cancel(ctx, id, c)
 			}),
-			"signal": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
+			"signal": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 				return e.Signal(ctx, id, "go", []byte("1"), c)
 			}),
-			"approve": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.Approve(ctx, id, "a", nil, c) }),
-			"reject":  onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.Reject(ctx, id, "a", c) }),
-			"skip":    onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error { return e.SkipStep(ctx, id, "b", c) }),
-			"resolve": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) error {
+			"approve": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+				return e.Approve(ctx, id, "a", nil, c)
+			}),
+			"reject": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+				return e.Reject(ctx, id, "a", c)
+			}),
+			"skip": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+				return e.SkipStep(ctx, id, "b", c)
+			}),
+			"resolve": onJob(open, func(e *engine.Engine, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 				return e.ResolveStep(ctx, id, "b", []byte("1"), c)
 			}),
 		} {
 			c := ann
-			c.RequestID, c.Reason = "request "+name, "because"
+			c.RequestID, c.Reason = "request-"+strings.ReplaceAll(name, " ", "-"), "because"
 			do := prepare()
 			first, err := do(p.engine, c)
 			if err != nil {
@@ -149,8 +151,10 @@ func TestEachVerbActsOnce(t *testing.T) {
 			before := p.everything()
 			for _, e := range []*engine.Engine{p.engine, other.engine} {
 				again, err := do(e, c)
-				if err != nil || again != first {
-					t.Errorf("%s again: %s, %v; want %s", name, again, err, first)
+				want := first
+				want.Replayed = true
+				if diff := cmp.Diff(want, again); err != nil || diff != "" {
+					t.Errorf("%s again: %v (-want +got)\n%s", name, err, diff)
 				}
 			}
 			settle(t, p)
@@ -158,7 +162,7 @@ func TestEachVerbActsOnce(t *testing.T) {
 				t.Errorf("%s: the second one did something:\n%s", name, diff)
 			}
 			c.Reason = "another request"
-			if _, err := do(p.engine, c); pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), "was used for another request") {
+			if _, err := do(p.engine, c); pawl.KindOf(err) != pawl.Invalid || !errors.Is(err, link.ErrKeyReused) || !strings.Contains(err.Error(), "was used for another request") {
 				t.Errorf("%s: another request with that id: %v, want it refused", name, err)
 			}
 		}
@@ -187,7 +191,7 @@ func TestRetriesAtOnceMakeOneJob(t *testing.T) {
 	onShared(t, func(t *testing.T, db *database) {
 		p, other := start(t, db.open(), setup{}), start(t, db.open(), setup{})
 		id := p.submit(define(t, "name: one\nsteps: [{id: a, handler: nobody}]\n"), "")
-		if err := p.engine.Cancel(t.Context(), id, note("stop")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), id, note("stop")); err != nil {
 			t.Fatal(err)
 		}
 		p.wait(id)
@@ -202,7 +206,7 @@ func TestRetriesAtOnceMakeOneJob(t *testing.T) {
 				if err != nil && !errors.Is(err, store.ErrStale) {
 					t.Error(err)
 				}
-				made.Store(again, true)
+				made.Store(again.ID, true)
 			})
 		}
 		all.Wait()

@@ -23,7 +23,7 @@ func canceledOnce(t *testing.T, s store.Store, n int) []pawl.ID {
 	var ids []pawl.ID
 	for range n {
 		id := p.submit(define(t, twoSteps), "")
-		if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
@@ -59,7 +59,7 @@ func TestRetention(t *testing.T) {
 		db.sql("update job set updated_at = 1")
 		p := start(t, s, setup{})
 		young := p.submit(define(t, twoSteps), "")
-		if err := p.engine.Cancel(t.Context(), young, note("enough")); err != nil {
+		if _, err := p.engine.Cancel(t.Context(), young, note("enough")); err != nil {
 			t.Fatal(err)
 		}
 		if v := p.job(old[2]); len(v.Steps) != 2 {

@@ -17,36 +17,31 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// RetryJob makes a job that continues one that FAILED or was CANCELED, and returns its id.
-// The new job has the same definition, reuses the results of complete steps and of complete
-// instances of fan-outs, and runs everything else again. A COMPLETED job is run again only
-// From a step. The same retry with the same request id returns the existing job (J8).
-func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error) {
+// RetryJob makes a job that continues one that FAILED or was CANCELED, and returns its
+// receipt. The new job has the same definition, reuses the results of complete steps and of
+// complete instances of fan-outs, and runs everything else again. A COMPLETED job is run
+// again only From a step. The same retry with the same request id returns the existing job
+// (J8).
+func (e *Engine) RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return pawl.ID{}, err
+		return pawl.Receipt{}, err
 	}
 	old, err := store.FindJob(ctx, e.store, id)
 	if err != nil {
-		return pawl.ID{}, err
+		return pawl.Receipt{}, err
 	}
 	again, err := e.newRequest(c, old.Workspace, "POST /api/jobs/{id}/retry", id, r)
 	if err != nil {
-		return pawl.ID{}, err
+		return pawl.Receipt{}, err
 	}
 	p := &retry{e: e, old: old, change: c, private: r.Private}
-	if done, err := again.replay(ctx, jobID(&p.id)); err != nil {
-		return pawl.ID{}, err
-	} else if done {
-		return p.id, nil
+	if known, done, err := again.earlier(ctx); done || err != nil {
+		return known, err
 	}
 	if err := p.prepare(ctx, &r); err != nil {
-		return pawl.ID{}, err
+		return e.refuseAction(ctx, again, err)
 	}
-	cmd := again.once(p, func() []byte { return []byte(p.id.Public(pawl.JobPrefix)) }, jobID(&p.id))
-	if err := e.committer.one(ctx, cmd); err != nil {
-		return pawl.ID{}, err
-	}
-	return p.id, nil
+	return e.act(ctx, again, p, c)
 }
 
 type retry struct {
@@ -200,6 +195,8 @@ func (p *retry) weight() int {
 	return 1 + len(p.inputs)/heavyBytes + len(p.def.Nodes)/heavyRows + bytes/heavyBytes
 }
 
+func (p *retry) subject() store.EntityKey { return store.JobEntity(p.id.JobKey()) }
+
 // The old job is locked, so that retention does not remove it meanwhile.
 func (p *retry) query(q *store.Query) { q.Jobs = append(q.Jobs, p.old.Key()) }
 
@@ -209,7 +206,7 @@ func (p *retry) decide(t *tx) error {
 		id := p.old.ID.Public(pawl.JobPrefix)
 		return &pawl.Error{Kind: pawl.NotFound, Entity: id, Message: "job " + id + " was removed"}
 	case old.Seq != p.old.Seq:
-		return p.refused("was redacted at this moment", "try again")
+		return &passing{p.refused("was redacted at this moment", "try again")}
 	}
 	private := rowkey.Job(0)
 	if p.private {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/schedule"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -59,48 +60,59 @@ func checkPlan(p *pawl.SchedulePlan) error {
 // schedule whose name is taken is a Conflict; replacing one that does not exist is
 // NotFound. A change of what is run leaves the times unchanged, including those not
 // processed yet. For a new expression or time zone, the times from now on count.
-func (e *Engine) PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) error {
+func (e *Engine) PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	if err := checkPlan(&p); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	r, err := e.newRequest(c, p.Workspace, "PUT /api/schedules/{name}", p, replace)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
-	if done, err := r.replay(ctx, nil); done || err != nil {
-		return err
+	if known, done, err := r.earlier(ctx); done || err != nil {
+		return known, err
 	}
-	cron, err := schedule.Parse(p.Cron, p.TimeZone)
+	cron, err := e.checkDue(ctx, &p)
 	if err != nil {
-		return err
-	}
-	name, version, err := workflow.ParseReference(p.Workflow)
-	if err != nil {
-		return err
-	}
-	_, def, err := e.Lookup(ctx, pawl.WorkflowName{Workspace: p.Workspace, Name: name}, version)
-	if err != nil {
-		return err
-	}
-	if _, _, err := dueInputs(def, p.Inputs, e.cfg.Clock().UnixMicro()); err != nil {
-		return err
+		return e.refuseAction(ctx, r, err)
 	}
 	cmd := &putSchedule{e: e, plan: p, cron: cron, replace: replace, note: noteOf(c)}
 	cmd.renew()
-	return e.committer.one(ctx, r.once(cmd, nil, nil))
+	return e.act(ctx, r, cmd, c)
+}
+
+// checkDue checks that the workflow of a plan is registered, and that its inputs fit. It
+// returns the times of the plan.
+func (e *Engine) checkDue(ctx context.Context, p *pawl.SchedulePlan) (*schedule.Cron, error) {
+	cron, err := schedule.Parse(p.Cron, p.TimeZone)
+	if err != nil {
+		return nil, err
+	}
+	name, version, err := workflow.ParseReference(p.Workflow)
+	if err != nil {
+		return nil, err
+	}
+	_, def, err := e.Lookup(ctx, pawl.WorkflowName{Workspace: p.Workspace, Name: name}, version)
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = dueInputs(def, p.Inputs, e.cfg.Clock().UnixMicro())
+	return cron, err
 }
 
 type putSchedule struct {
 	e       *Engine
-	id      pawl.ID // of a new schedule
+	id      pawl.ID         // of a new schedule
+	key     rowkey.Schedule // of the one that was made or changed
 	plan    pawl.SchedulePlan
 	cron    *schedule.Cron
 	replace bool
 	note    decide.Note
 }
+
+func (p *putSchedule) subject() store.EntityKey { return store.ScheduleEntity(p.key) }
 
 func (p *putSchedule) renew() { p.id = p.e.NewID() }
 
@@ -119,9 +131,11 @@ func (p *putSchedule) decide(t *tx) error {
 		s = &pawl.Schedule{ID: p.id, Workspace: p.plan.Workspace, Name: p.plan.Name}
 		p.fill(s)
 		arm(s, p.cron, t.now)
+		p.key = s.Key()
 		t.makeSchedule(s, p.noted())
 		return nil
 	}
+	p.key = s.Key()
 	if retimed := p.fill(s); retimed && s.State == lifecycle.ScheduleActive {
 		arm(s, p.cron, t.now)
 	}
@@ -167,26 +181,29 @@ func (t *tx) scheduleNamed(n pawl.ScheduleName) *pawl.Schedule {
 // refuses with a *machine.Refusal. Jobs that the schedule made are not affected. Times that
 // pass during a pause are not made up for; a time that waited before the pause keeps
 // waiting.
-func (e *Engine) MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) error {
+func (e *Engine) MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	switch event {
 	case lifecycle.SchedulePause, lifecycle.ScheduleResume, lifecycle.ScheduleRemove:
 		r, err := e.newRequest(c, n.Workspace, "POST /api/schedules/{name}/{event}", n.Name, event)
 		if err != nil {
-			return err
+			return pawl.Receipt{}, err
 		}
-		return e.committer.one(ctx, r.once(&moveSchedule{name: n, event: event, note: noteOf(c)}, nil, nil))
+		return e.act(ctx, r, &moveSchedule{name: n, event: event, note: noteOf(c)}, c)
 	}
-	return pawl.Errorf(pawl.Invalid, "event %q of a schedule: want pause, resume or remove", event)
+	return pawl.Receipt{}, pawl.Errorf(pawl.Invalid, "event %q of a schedule: want pause, resume or remove", event)
 }
 
 type moveSchedule struct {
 	name  pawl.ScheduleName
 	event machine.Event
 	note  decide.Note
+	key   rowkey.Schedule // found by its name
 }
+
+func (m *moveSchedule) subject() store.EntityKey { return store.ScheduleEntity(m.key) }
 
 func (m *moveSchedule) query(q *store.Query) { q.Scheduled = append(q.Scheduled, m.name) }
 
@@ -195,6 +212,7 @@ func (m *moveSchedule) decide(t *tx) error {
 	if s == nil {
 		return store.NoSchedule(m.name.Name)
 	}
+	m.key = s.Key()
 	if err := t.moveSchedule(s, m.event, m.note); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (p planner) register(src string) {
 
 func (p planner) put(plan pawl.SchedulePlan, replace bool) {
 	p.t.Helper()
-	if err := p.e.PutSchedule(p.t.Context(), plan, replace, why); err != nil {
+	if _, err := p.e.PutSchedule(p.t.Context(), plan, replace, why); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -78,7 +78,7 @@ func (p planner) add(src string, plan pawl.SchedulePlan) {
 
 func (p planner) move(event machine.Event) {
 	p.t.Helper()
-	if err := p.e.MoveSchedule(p.t.Context(), named("s"), event, why); err != nil {
+	if _, err := p.e.MoveSchedule(p.t.Context(), named("s"), event, why); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -303,7 +303,7 @@ func TestOverlapCancelOld(t *testing.T) { // T1
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "nothing is left of it", func() bool { return p.e.Cancel(t.Context(), id, note("again")) != nil })
+		until(t, "nothing is left of it", func() bool { return errorOf(p.e.Cancel(t.Context(), id, note("again"))) != nil })
 		verify(t, s)
 	})
 }
@@ -370,7 +370,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 		refused := func(event machine.Event) {
 			t.Helper()
 			var refusal *machine.Refusal
-			if err := p.e.MoveSchedule(t.Context(), named("s"), event, why); !errors.As(err, &refusal) || refusal.Entity != p.view().ID {
+			if _, err := p.e.MoveSchedule(t.Context(), named("s"), event, why); !errors.As(err, &refusal) || refusal.Entity != p.view().ID {
 				t.Errorf("%s: %v; want a refusal that names the schedule", event, err)
 			}
 		}
@@ -388,7 +388,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 		if _, err := p.e.TriggerSchedule(t.Context(), named("s"), why); err != nil {
 			t.Error(err)
 		}
-		if err := p.e.MoveSchedule(t.Context(), named("s"), lifecycle.ScheduleFire, why); pawl.KindOf(err) != pawl.Invalid {
+		if _, err := p.e.MoveSchedule(t.Context(), named("s"), lifecycle.ScheduleFire, why); pawl.KindOf(err) != pawl.Invalid {
 			t.Errorf("fire by hand: %v; want it invalid", err)
 		}
 		history, err := collected(t.Context(), p.e.ScheduleHistory, named("s"))
@@ -406,7 +406,7 @@ func TestScheduleChangesAreAudited(t *testing.T) { // K3, K6
 		}
 		p.move(lifecycle.ScheduleRemove)
 		for _, event := range []machine.Event{lifecycle.SchedulePause, lifecycle.ScheduleResume, lifecycle.ScheduleRemove} {
-			if err := p.e.MoveSchedule(t.Context(), named("s"), event, why); pawl.KindOf(err) != pawl.NotFound {
+			if _, err := p.e.MoveSchedule(t.Context(), named("s"), event, why); pawl.KindOf(err) != pawl.NotFound {
 				t.Errorf("%s once it is removed: %v; want it not found", event, err)
 			}
 		}
@@ -482,7 +482,7 @@ func TestTriggerMakesAJob(t *testing.T) {
 		p.add("name: hand\ninputs: {scheduled_at: {type: string, required: true}}\nsteps: [{id: a, handler: h}]\n", pawl.SchedulePlan{})
 		began := time.Now().Truncate(time.Second)
 		for range 2 {
-			id, err := p.e.TriggerSchedule(t.Context(), named("s"), why)
+			id, err := madeBy(p.e.TriggerSchedule(t.Context(), named("s"), why))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -670,11 +670,11 @@ func TestPlansThatCannotBe(t *testing.T) {
 	} {
 		plan := pawl.SchedulePlan{Name: "new", Workflow: "w", Cron: "@daily"}
 		tt.change(&plan)
-		if err := p.e.PutSchedule(t.Context(), plan, false, why); err == nil || pawl.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.want) {
+		if _, err := p.e.PutSchedule(t.Context(), plan, false, why); err == nil || pawl.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v; want an error of kind %d with %q", tt.name, err, tt.kind, tt.want)
 		}
 	}
-	if err := p.e.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "new", Workflow: "w", Cron: "@daily"}, true, why); pawl.KindOf(err) != pawl.NotFound {
+	if _, err := p.e.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "new", Workflow: "w", Cron: "@daily"}, true, why); pawl.KindOf(err) != pawl.NotFound {
 		t.Errorf("an update of none: %v; want it not found", err)
 	}
 }

@@ -183,34 +183,29 @@ func (k *tick) cancel(t *tx, s *pawl.Schedule, due int64) error {
 }
 
 // TriggerSchedule makes a job of an active schedule now, in addition to its times and to
-// running jobs, and returns its id. The job is due now and becomes the last job of the
+// running jobs, and returns its receipt. The job is due now and becomes the last job of the
 // schedule: at the next time it counts as running if it still runs. The error tells why no
 // job can be made.
-func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.ID, error) {
+func (e *Engine) TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return pawl.ID{}, err
+		return pawl.Receipt{}, err
 	}
 	r, err := e.newRequest(c, n.Workspace, "POST /api/schedules/{name}/trigger", n.Name)
 	if err != nil {
-		return pawl.ID{}, err
+		return pawl.Receipt{}, err
 	}
-	cmd := &trigger{note: noteOf(c)}
-	if done, err := r.replay(ctx, jobID(&cmd.made)); err != nil {
-		return pawl.ID{}, err
-	} else if done {
-		return cmd.made, nil
+	if known, done, err := r.earlier(ctx); done || err != nil {
+		return known, err
 	}
 	s, err := store.FindSchedule(ctx, e.store, n)
 	if err != nil {
-		return pawl.ID{}, err
+		return e.refuseAction(ctx, r, err)
 	}
+	cmd := &trigger{note: noteOf(c)}
 	if cmd.mold, err = e.mold(ctx, s); err != nil {
-		return pawl.ID{}, err
+		return pawl.Receipt{}, err
 	}
-	if err := e.committer.one(ctx, r.once(cmd, func() []byte { return []byte(cmd.made.Public(pawl.JobPrefix)) }, jobID(&cmd.made))); err != nil {
-		return pawl.ID{}, err
-	}
-	return cmd.made, nil
+	return e.act(ctx, r, cmd, c)
 }
 
 type trigger struct {
@@ -220,6 +215,8 @@ type trigger struct {
 	made pawl.ID
 }
 
+func (g *trigger) subject() store.EntityKey { return store.JobEntity(g.made.JobKey()) }
+
 func (g *trigger) query(q *store.Query) { q.Schedules = append(q.Schedules, g.seen.Key()) }
 
 func (g *trigger) decide(t *tx) error {
@@ -228,7 +225,7 @@ func (g *trigger) decide(t *tx) error {
 	case s == nil || s.State == lifecycle.ScheduleRemoved:
 		return store.NoSchedule(g.seen.Name)
 	case s.Workflow != g.seen.Workflow:
-		return &pawl.Error{Kind: pawl.Conflict, Message: "schedule " + s.Name + " was changed at this moment", Hint: "try again"}
+		return &passing{&pawl.Error{Kind: pawl.Conflict, Message: "schedule " + s.Name + " was changed at this moment", Hint: "try again"}}
 	}
 	b, err := g.creation(s, t.now)
 	if err != nil {

@@ -101,17 +101,17 @@ func TestWhatEndsASnooze(t *testing.T) {
 		step string
 	}{
 		{"cancel", func(t *testing.T, _ *database, p *process, id pawl.ID) error {
-			return p.engine.Cancel(t.Context(), id, note("enough"))
+			return errorOf(p.engine.Cancel(t.Context(), id, note("enough")))
 		}, "CANCELED", "cancelled"},
 		{"timeout of the job", func(_ *testing.T, db *database, _ *process, _ pawl.ID) error {
 			db.elapse(nap / 2)
 			return nil
 		}, "CANCELED", "cancelled"},
 		{"skip", func(t *testing.T, _ *database, p *process, id pawl.ID) error {
-			return p.engine.SkipStep(t.Context(), id, "a", note("not needed"))
+			return errorOf(p.engine.SkipStep(t.Context(), id, "a", note("not needed")))
 		}, "COMPLETED", "skipped"},
 		{"retry", func(t *testing.T, _ *database, p *process, id pawl.ID) error {
-			return p.engine.RetryStep(t.Context(), id, "a", note("it is there"))
+			return errorOf(p.engine.RetryStep(t.Context(), id, "a", note("it is there")))
 		}, "COMPLETED", "complete"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -137,13 +137,13 @@ func TestASnoozeInAPausedJob(t *testing.T) {
 		p := startSleeper(t, db.open(), 1)
 		id := p.submit(define(t, oneStep), "")
 		p.snoozing(id, 1)
-		must(t, p.engine.PauseJob(t.Context(), id, note("wait")))
+		must(t, errorOf(p.engine.PauseJob(t.Context(), id, note("wait"))))
 		db.elapse(nap)
 		s := p.see(id, "a", func(s *pawl.StepView) bool { return s.NotBefore == 0 })
 		if s.Status != lifecycle.StepPending || s.Claims != 1 {
 			t.Errorf("the step of a paused job is %s after %d claims, want it pending after 1", s.Status, s.Claims)
 		}
-		must(t, p.engine.ResumeJob(t.Context(), id, note("")))
+		must(t, errorOf(p.engine.ResumeJob(t.Context(), id, note(""))))
 		if v := p.wait(id); v.Status != lifecycle.JobCompleted {
 			t.Errorf("the job is %s: %v", v.Status, v.Error)
 		}
@@ -163,7 +163,7 @@ func TestWhySnoozing(t *testing.T) {
 	if r.Until != s.NotBefore {
 		t.Errorf("it snoozes until %s by its reason, and %s by the step", r.Until, s.NotBefore)
 	}
-	must(t, p.engine.RetryStep(t.Context(), id, "a", note("now")))
+	must(t, errorOf(p.engine.RetryStep(t.Context(), id, "a", note("now"))))
 	p.wait(id)
 	p.comparePast(id)
 	then := p.stepAt(id, "a", p.moments(id, "a")[lifecycle.StepInterrupt])

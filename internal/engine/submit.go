@@ -46,8 +46,7 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 			return nil, err
 		}
 		for k, cmd := range cmds[:n] {
-			s := cmd.(*submit)
-			answers[at[k]] = pawl.Submitted{ID: s.answered, Replayed: s.replayed, Err: errs[k]}
+			answers[at[k]] = cmd.(*submit).result(errs[k])
 		}
 		cmds, at = cmds[n:], at[n:]
 	}
@@ -82,7 +81,16 @@ type submit struct {
 	offer  *Slots       // or nil
 
 	answered pawl.ID
-	replayed bool
+	receipt  pawl.Receipt
+	refusal  error // if it is stored
+}
+
+// result returns the result of a submission, given the error of its commit.
+func (s *submit) result(err error) pawl.Submitted {
+	if err == nil {
+		err = s.refusal
+	}
+	return pawl.Submitted{ID: s.answered, Receipt: s.receipt, Replayed: s.receipt.Replayed, Err: err}
 }
 
 // newSubmit returns the command for a submission. def is a definition that may fit it, or
@@ -154,6 +162,28 @@ func (s *submit) query(q *store.Query) {
 func (s *submit) late() {}
 
 func (s *submit) decide(t *tx) error {
+	s.answered, s.receipt, s.refusal = pawl.ID{}, pawl.Receipt{}, nil // reset the result of an earlier try
+	if s.key.Key == "" {
+		return s.create(t)
+	}
+	if done, err := s.replay(t); done || err != nil {
+		return err
+	}
+	answer := store.Answer{Endpoint: submitEndpoint, RequestHash: s.hash}
+	if err := s.create(t); err != nil {
+		if t.keep(s.key, answer, err) {
+			s.refusal = err
+			return nil
+		}
+		return err
+	}
+	answer.Status, answer.Body = receiptAnswer(&s.receipt)
+	t.answer(s.key, answer)
+	return nil
+}
+
+// create makes the job, and hands it over if it can.
+func (s *submit) create(t *tx) error {
 	route := s.route
 	if s.e.limits.Changed(s.limits) {
 		route = 0
@@ -171,12 +201,6 @@ func (s *submit) decide(t *tx) error {
 
 // make makes the job, and hands it over if there is a slot for the route.
 func (s *submit) make(t *tx, route rowkey.Route) error {
-	s.replayed = false // reset the result of an earlier try
-	if s.key.Key != "" {
-		if done, err := s.replay(t); done || err != nil {
-			return err
-		}
-	}
 	err := s.e.createJob(t, &creation{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
 		metadata: metadataOf(s.sub.Dir), private: s.private(), priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
@@ -190,21 +214,21 @@ func (s *submit) make(t *tx, route rowkey.Route) error {
 			return err
 		}
 	}
-	s.answered = s.id
-	if s.key.Key != "" {
-		t.answer(s.key, &store.Answer{Endpoint: submitEndpoint, RequestHash: s.hash, Status: 201,
-			Body: []byte(s.id.Public(pawl.JobPrefix)), ExpiresAt: t.now + IdempotencyTTL.Microseconds()})
-	}
+	s.answered, s.receipt = s.id, t.receipt(store.JobEntity(s.id.JobKey()), s.sub.Actor)
 	return nil
 }
 
 // replay sets the result from the response stored under the request's key.
 func (s *submit) replay(t *tx) (done bool, err error) {
 	body, done, err := t.replay(s.key, s.hash)
-	if done {
-		s.replayed, err = true, jobID(&s.answered)(body)
+	s.receipt.Replayed = done
+	if !done || err != nil {
+		return done, err
 	}
-	return done, err
+	if s.receipt, err = receiptOf(body); err == nil {
+		s.answered, err = pawl.ParseID(pawl.JobPrefix, s.receipt.ID)
+	}
+	return true, err
 }
 
 func (s *submit) private() rowkey.Job {

@@ -99,8 +99,8 @@ var strands = map[string]struct {
 	"a signal has come": {
 		source: "steps: [{id: told, event: {name: go_on}}, {id: other, event: {name: go_on, timeout: 1h}}]",
 		before: func(p *process, id pawl.ID) {
-			must(p.t, p.engine.Signal(p.t.Context(), id, "go_on", nil, ann))
-			must(p.t, p.engine.Signal(p.t.Context(), id, "go_on", nil, ann))
+			must(p.t, errorOf(p.engine.Signal(p.t.Context(), id, "go_on", nil, ann)))
+			must(p.t, errorOf(p.engine.Signal(p.t.Context(), id, "go_on", nil, ann)))
 		},
 		lose: "update job set mark = 0, mark_at = 0 where id = %[1]d",
 	},
@@ -211,9 +211,9 @@ hooks: {always: [{id: hook, handler: h}]}
 			v := p.job(id)
 			return v.StepCounts[lifecycle.StepPermanentError] == 1 && steps(v)["again"].Attempts == 1 && len(v.ChildJobs) == 3 && len(g.started) == 2
 		})
-		must(t, p.engine.Signal(t.Context(), id, "later", nil, ann))
+		must(t, errorOf(p.engine.Signal(t.Context(), id, "later", nil, ann)))
 		paused := p.submit(define(t, "name: paused\nsteps: [{id: a, handler: block}, {id: b, needs: [a], handler: h}]\n"), "")
-		must(t, p.engine.PauseJob(t.Context(), paused, pawl.Change{Actor: "ann", Reason: "for a while"}))
+		must(t, errorOf(p.engine.PauseJob(t.Context(), paused, pawl.Change{Actor: "ann", Reason: "for a while"})))
 		until(t, "nothing is marked", func() bool { return !p.sees(id, nil) })
 		before := p.rows(id)
 		if n := p.sweepAll(); n != 0 {

@@ -66,7 +66,7 @@ func TestTheSweepFindsPendingJobs(t *testing.T) { // K8
 				quiet := startPassive(t, db.open(), nil)
 				def := define(t, "name: lost\nsteps: [{id: a, handler: h}]\n")
 				id, paused := quiet.submit(def, ""), quiet.submit(def, "")
-				must(t, quiet.engine.PauseJob(t.Context(), paused, why))
+				must(t, errorOf(quiet.engine.PauseJob(t.Context(), paused, why)))
 				unserved := quiet.submit(define(t, "name: unserved\nsteps: [{id: a, handler: nobody}]\n"), "")
 				db.sql(fmt.Sprintf(lose, id.JobKey()))
 

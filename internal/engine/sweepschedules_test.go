@@ -66,7 +66,7 @@ func TestTheSweepLeavesSchedulesAlone(t *testing.T) { // K8
 		db.sql(fmt.Sprintf("update schedule set due_at = %d", time.Now().Add(time.Hour).UnixMicro()))
 		all.put(pawl.SchedulePlan{Name: "calm", Workflow: "hand", Cron: rarely()}, false)
 		all.put(pawl.SchedulePlan{Name: "paused", Workflow: "hand", Cron: rarely()}, false)
-		must(t, p.engine.MoveSchedule(t.Context(), named("paused"), lifecycle.SchedulePause, why))
+		must(t, errorOf(p.engine.MoveSchedule(t.Context(), named("paused"), lifecycle.SchedulePause, why)))
 		before, err := p.store.Schedules(t.Context(), pawl.ScheduleName{}, pawl.ScheduleName{}, 0)
 		must(t, err)
 		if n := p.sweepAll(); n != 0 {

@@ -60,10 +60,10 @@ func newLedger(t *testing.T, db *database) *ledger {
 	p.register(define(t, "name: leaf\nsteps: [{id: one, handler: echo}]\n"))
 	def := define(t, everyKind)
 	p.register(def)
-	must(t, p.engine.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "nightly", Workflow: "leaf", Cron: "@yearly"}, false, ann))
+	must(t, errorOf(p.engine.PutSchedule(t.Context(), pawl.SchedulePlan{Name: "nightly", Workflow: "leaf", Cron: "@yearly"}, false, ann)))
 	l := &ledger{T: t, db: db, store: s, job: p.submit(def, `{"secret": "hunter2"}`), ords: map[string]pawl.Ord{}}
 	p.waiting(l.job, "gate")
-	must(t, p.engine.Approve(t.Context(), l.job, "gate", nil, ann))
+	must(t, errorOf(p.engine.Approve(t.Context(), l.job, "gate", nil, ann)))
 	p.waiting(l.job, "told")
 	p.signal(l.job, "go", `{"n":1}`)
 	if v := p.wait(l.job); v.Status != lifecycle.JobCompleted {

@@ -77,7 +77,7 @@ func TestTheSameRequestFromTwoEngines(t *testing.T) { // J8
 		engines := []*process{startProcess(t, open(), nil), startProcess(t, open(), nil)}
 		def := define(t, oneStep)
 		for round := range 10 {
-			sub := pawl.Submission{Definition: def.Canonical(), RequestID: fmt.Sprint("round ", round), Actor: "test"}
+			sub := pawl.Submission{Definition: def.Canonical(), RequestID: fmt.Sprint("round-", round), Actor: "test"}
 			var mu sync.Mutex
 			ids, fresh := make(map[pawl.ID]int), 0
 			var all sync.WaitGroup

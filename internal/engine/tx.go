@@ -461,11 +461,12 @@ func (t *tx) takeSlots(p store.Pool, n int) {
 }
 
 // answer stores the response to a request with an idempotency key (J8).
-func (t *tx) answer(k store.IdempotencyKey, a *store.Answer) {
+func (t *tx) answer(k store.IdempotencyKey, a store.Answer) {
 	if t.answers == nil {
 		t.answers = make(map[store.IdempotencyKey]*store.Answer)
 	}
-	t.answers[k] = a
+	a.ExpiresAt = t.now + IdempotencyTTL.Microseconds()
+	t.answers[k] = &a
 	t.journal.answered = append(t.journal.answered, k)
 }
 

@@ -96,7 +96,7 @@ func TestK6OlderTrails(t *testing.T) {
 			"echo":  worker.Func(func(context.Context, *worker.Task) (any, error) { return json.RawMessage(`"yes"`), nil }),
 			"shaky": worker.Func(func(context.Context, *worker.Task) (any, error) { return json.RawMessage(`{"ok":true}`), nil }),
 		}})
-		must(t, p.engine.Approve(t.Context(), open.ID, "gate", nil, ann))
+		must(t, errorOf(p.engine.Approve(t.Context(), open.ID, "gate", nil, ann)))
 		p.signal(open.ID, "go", `{"n":2}`)
 		if v := p.wait(open.ID); v.Status != lifecycle.JobCompleted {
 			t.Fatal(p.dump(open.ID))

@@ -146,30 +146,30 @@ var waits = map[string]func(l *quietDatabase) (end func(), over func() bool){
 		l.server.register(define(l.T, "name: leaf\nsteps: [{id: nap, sleep: 24h}]\nhooks: {always: [{id: a, handler: block}]}\n"))
 		id := l.submit("name: w\nsteps: [{id: down, workflow: leaf}]\n")
 		until(l.T, "the child runs", l.stepIs(id, "down", lifecycle.StepInProgress))
-		must(l.T, l.other.engine.Cancel(l.Context(), id, note("enough")))
+		must(l.T, errorOf(l.other.engine.Cancel(l.Context(), id, note("enough"))))
 		l.held.wait(l.T)
 		return l.held.release, l.jobIs(id, lifecycle.JobCanceled)
 	},
 	"a signal": func(l *quietDatabase) (func(), func() bool) {
 		id := l.submit("name: w\nsteps: [{id: told, event: {name: go_on}}]\n")
 		until(l.T, "it waits", l.stepIs(id, "told", lifecycle.StepInProgress))
-		return func() { must(l.T, l.other.engine.Signal(l.Context(), id, "go_on", nil, ann)) }, l.jobIs(id, lifecycle.JobCompleted)
+		return func() { must(l.T, errorOf(l.other.engine.Signal(l.Context(), id, "go_on", nil, ann))) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
 	"an approval": func(l *quietDatabase) (func(), func() bool) {
 		id := l.submit("name: w\nsteps: [{id: asked, approval: {prompt: Well?}}, {id: then, needs: [asked], if: true, approval: {prompt: Sure?}}]\n")
 		until(l.T, "it waits", l.stepIs(id, "asked", lifecycle.StepInProgress))
-		return func() { must(l.T, l.other.engine.Approve(l.Context(), id, "asked", nil, ann)) }, l.stepIs(id, "then", lifecycle.StepInProgress)
+		return func() { must(l.T, errorOf(l.other.engine.Approve(l.Context(), id, "asked", nil, ann))) }, l.stepIs(id, "then", lifecycle.StepInProgress)
 	},
 	"a pause": func(l *quietDatabase) (func(), func() bool) {
 		l.staff(5, l.usual())
 		id := l.submit("name: w\nsteps: [{id: a, handler: block}, {id: b, needs: [a], handler: h}, {id: c, needs: [a], if: true, handler: h}]\n")
 		l.held.wait(l.T)
-		must(l.T, l.other.engine.PauseJob(l.Context(), id, ann))
+		must(l.T, errorOf(l.other.engine.PauseJob(l.Context(), id, ann)))
 		l.held.release()
 		until(l.T, "they wait", func() bool {
 			return l.stepIs(id, "a", lifecycle.StepComplete)() && l.server.sees(id, func(_ *pawl.Job, s *pawl.Step) bool { return s.Mark == pawl.Waiting })
 		})
-		return func() { must(l.T, l.other.engine.ResumeJob(l.Context(), id, ann)) }, l.jobIs(id, lifecycle.JobCompleted)
+		return func() { must(l.T, errorOf(l.other.engine.ResumeJob(l.Context(), id, ann))) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
 	"a delay that an operator ends": func(l *quietDatabase) (func(), func() bool) {
 		first := true
@@ -182,7 +182,7 @@ var waits = map[string]func(l *quietDatabase) (end func(), over func() bool){
 		}})
 		id := l.submit("name: w\nsteps: [{id: a, handler: h}]\n")
 		until(l.T, "it waits", func() bool { return steps(l.server.job(id))["a"].NotBefore != 0 })
-		return func() { must(l.T, l.other.engine.RetryStep(l.Context(), id, "a", ann)) }, l.jobIs(id, lifecycle.JobCompleted)
+		return func() { must(l.T, errorOf(l.other.engine.RetryStep(l.Context(), id, "a", ann))) }, l.jobIs(id, lifecycle.JobCompleted)
 	},
 	"a deadline": func(l *quietDatabase) (func(), func() bool) { // the deadline is its own cause
 		id := l.submit("name: w\nsteps: [{id: nap, sleep: 100ms}]\n")
@@ -192,7 +192,7 @@ var waits = map[string]func(l *quietDatabase) (end func(), over func() bool){
 		l.staff(5, l.usual())
 		l.server.register(define(l.T, "name: slow\nsteps: [{id: a, handler: block}]\n"))
 		name := pawl.ScheduleName{Workspace: pawl.DefaultWorkspace, Name: "s"}
-		must(l.T, l.server.engine.PutSchedule(l.Context(), pawl.SchedulePlan{Name: name.Name, Workflow: "slow", Cron: "@every 1s", Overlap: schedule.Queue}, false, ann))
+		must(l.T, errorOf(l.server.engine.PutSchedule(l.Context(), pawl.SchedulePlan{Name: name.Name, Workflow: "slow", Cron: "@every 1s", Overlap: schedule.Queue}, false, ann)))
 		l.held.wait(l.T)
 		until(l.T, "a time waits", func() bool { s := l.schedule(); return s != nil && s.Waiting != 0 })
 		// From here on its own time would come in a day.

@@ -125,7 +125,7 @@ func TestNoEndOfAChildIsMissed(t *testing.T) { // J6, K8
 					}
 					s.before.Store(&hook)
 				}
-				must(t, p.engine.Cancel(t.Context(), id, note("enough")))
+				must(t, errorOf(p.engine.Cancel(t.Context(), id, note("enough"))))
 				if !early {
 					until(t, "the step waits", func() bool {
 						list, err := p.store.Steps(t.Context(), id.JobKey(), 0, 1)

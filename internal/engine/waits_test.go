@@ -21,7 +21,7 @@ import (
 
 func (p *process) signal(id pawl.ID, name, data string) {
 	p.t.Helper()
-	must(p.t, p.engine.Signal(p.t.Context(), id, name, json.RawMessage(data), ann))
+	must(p.t, errorOf(p.engine.Signal(p.t.Context(), id, name, json.RawMessage(data), ann)))
 }
 
 // TestSignalsAreTakenInOrder: one step takes each signal, the oldest signal first, and the
@@ -99,7 +99,7 @@ func TestNoSignalIsLost(t *testing.T) { // T1
 					for n := range 2 {
 						until := time.NewTimer(delay) // a moment of its life, at random
 						<-until.C
-						if err := other.engine.Signal(t.Context(), id, "e", json.RawMessage(fmt.Sprint(n)), ann); err != nil {
+						if _, err := other.engine.Signal(t.Context(), id, "e", json.RawMessage(fmt.Sprint(n)), ann); err != nil {
 							t.Errorf("signal: %v", err)
 						}
 					}
@@ -131,17 +131,17 @@ func TestSignalsThatAreRefused(t *testing.T) { // T1, K3
 			{"e", "[1" + strings.Repeat("0", 400) + "]", pawl.Invalid, "data: number 1"},
 			{"e", `"` + strings.Repeat("x", 1<<20) + `"`, pawl.Invalid, "data: 1048578 bytes"},
 		} {
-			if err := p.engine.Signal(t.Context(), id, c.name, json.RawMessage(c.data), ann); pawl.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
+			if _, err := p.engine.Signal(t.Context(), id, c.name, json.RawMessage(c.data), ann); pawl.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("signal %s: %v; want %s", c.name, err, c.want)
 			}
 		}
 		p.signal(id, "e", "")
 		p.wait(id)
 		var refusal *machine.Refusal
-		if err := p.engine.Signal(t.Context(), id, "e", nil, ann); !errors.As(err, &refusal) || refusal.Entity != id.Public(pawl.JobPrefix) {
+		if _, err := p.engine.Signal(t.Context(), id, "e", nil, ann); !errors.As(err, &refusal) || refusal.Entity != id.Public(pawl.JobPrefix) {
 			t.Errorf("a signal to a job that has ended: %v; want a refusal that names it", err)
 		}
-		if err := p.engine.Signal(t.Context(), p.engine.NewID(), "e", nil, ann); pawl.KindOf(err) != pawl.NotFound {
+		if _, err := p.engine.Signal(t.Context(), p.engine.NewID(), "e", nil, ann); pawl.KindOf(err) != pawl.NotFound {
 			t.Errorf("a signal to no job: %v", err)
 		}
 	})
@@ -158,8 +158,8 @@ func TestApproveAndRejectRace(t *testing.T) { // T1, K5
 			p.waiting(id, "gate")
 			var approved, rejected error
 			var both sync.WaitGroup
-			both.Go(func() { approved = p.engine.Approve(t.Context(), id, "gate", nil, ann) })
-			both.Go(func() { rejected = other.engine.Reject(t.Context(), id, "gate", ann) })
+			both.Go(func() { _, approved = p.engine.Approve(t.Context(), id, "gate", nil, ann) })
+			both.Go(func() { _, rejected = other.engine.Reject(t.Context(), id, "gate", ann) })
 			both.Wait()
 			v := p.wait(id)
 			wins[v.Status]++
@@ -191,7 +191,7 @@ func TestApproveAtTheLastMoment(t *testing.T) { // T1, K8
 			s := p.waitingOrEnded(id, "gate")
 			expiry := time.NewTimer(time.Until(s.Wait.Until.Time()))
 			<-expiry.C
-			err := other.engine.Approve(t.Context(), id, "gate", nil, ann)
+			_, err := other.engine.Approve(t.Context(), id, "gate", nil, ann)
 			v := p.wait(id)
 			ends[v.Status]++
 			switch gate := steps(v)["gate"]; {
@@ -234,19 +234,19 @@ steps:
 			{map[string]any{"note": "x", "size": "huge"}, []string{"size", `"huge"`, "big"}},
 			{map[string]any{"note": "x", "nte": "y"}, []string{"nte"}},
 		} {
-			err := p.engine.Approve(t.Context(), id, "gate", c.form, ann)
+			_, err := p.engine.Approve(t.Context(), id, "gate", c.form, ann)
 			if pawl.KindOf(err) != pawl.Invalid || slices.ContainsFunc(c.wants, func(s string) bool { return !strings.Contains(err.Error(), s) }) {
 				t.Errorf("form %v: %v; want it to name %s", c.form, err, c.wants)
 			}
 		}
-		if err := p.engine.Approve(t.Context(), id, "nap", nil, ann); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "step nap is not an approval") {
+		if _, err := p.engine.Approve(t.Context(), id, "nap", nil, ann); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "step nap is not an approval") {
 			t.Errorf("approving a sleep: %v", err)
 		}
-		if err := p.engine.Approve(t.Context(), id, "nothing", nil, ann); pawl.KindOf(err) != pawl.NotFound {
+		if _, err := p.engine.Approve(t.Context(), id, "nothing", nil, ann); pawl.KindOf(err) != pawl.NotFound {
 			t.Errorf("approving no step: %v", err)
 		}
-		must(t, p.engine.Approve(t.Context(), id, "gate", map[string]any{"note": "x", "n": json.Number("3")}, ann))
-		must(t, p.engine.Cancel(t.Context(), id, note("enough")))
+		must(t, errorOf(p.engine.Approve(t.Context(), id, "gate", map[string]any{"note": "x", "n": json.Number("3")}, ann)))
+		must(t, errorOf(p.engine.Cancel(t.Context(), id, note("enough"))))
 		if v := p.wait(id); string(steps(v)["gate"].Output) != `{"n":3,"note":"x"}` {
 			t.Errorf("the output is %s", steps(v)["gate"].Output)
 		}
@@ -271,8 +271,8 @@ steps:
 output: ${{ steps.each.output }}
 `), "")
 		p.waiting(id, "told")
-		must(t, other.engine.PauseJob(t.Context(), id, ann))
-		if err := p.engine.PauseJob(t.Context(), id, ann); pawl.KindOf(err) != pawl.Conflict {
+		must(t, errorOf(other.engine.PauseJob(t.Context(), id, ann)))
+		if _, err := p.engine.PauseJob(t.Context(), id, ann); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("pausing twice: %v", err)
 		}
 		p.signal(id, "e", "1")
@@ -293,7 +293,7 @@ output: ${{ steps.each.output }}
 		if len(v.ChildJobs) != 0 || v.Status != lifecycle.JobRunning || !v.Paused {
 			t.Errorf("the paused job is %s with children %v", v.Status, v.ChildJobs)
 		}
-		must(t, other.engine.ResumeJob(t.Context(), id, ann))
+		must(t, errorOf(other.engine.ResumeJob(t.Context(), id, ann)))
 		if v := p.wait(id); v.Status != lifecycle.JobCompleted || string(v.Output) != `[0,1,2]` {
 			t.Errorf("the resumed job is %s (%v), output %s", v.Status, v.Error, v.Output)
 		}
@@ -312,10 +312,10 @@ func TestManyWaits(t *testing.T) { // T1, J2
 		events := p.submit(define(t, "name: events\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", event: {name: e}}]\noutput: ${{ steps.each.output }}\n"), items(130))
 		asks := p.submit(define(t, "name: asks\ninputs: {items: {type: array}}\nsteps: [{id: each, foreach: \"${{ inputs.items }}\", approval: {prompt: \"${{ item }}\"}}]\n"), items(n))
 		p.waiting(naps, "each")
-		must(t, p.engine.PauseJob(t.Context(), naps, ann))
+		must(t, errorOf(p.engine.PauseJob(t.Context(), naps, ann)))
 		for i := range 130 {
 			for {
-				err := p.engine.Signal(t.Context(), events, "e", json.RawMessage(fmt.Sprint(i)), ann)
+				_, err := p.engine.Signal(t.Context(), events, "e", json.RawMessage(fmt.Sprint(i)), ann)
 				if pawl.KindOf(err) != pawl.Conflict || err == nil {
 					must(t, err)
 					break
@@ -334,13 +334,13 @@ func TestManyWaits(t *testing.T) { // T1, J2
 		if diff := cmp.Diff(want, order); diff != "" {
 			t.Errorf("the signals that were taken (-want +got):\n%s", diff)
 		}
-		must(t, p.engine.ResumeJob(t.Context(), naps, ann))
+		must(t, errorOf(p.engine.ResumeJob(t.Context(), naps, ann)))
 		if v := p.wait(naps); v.Status != lifecycle.JobCompleted || string(v.Output) != fmt.Sprint(n) {
 			t.Errorf("the naps are %s (%v), output %s", v.Status, v.Error, v.Output)
 		}
 		p.waiting(asks, fmt.Sprintf("each[%d]", n-1))
-		must(t, p.engine.Approve(t.Context(), asks, fmt.Sprintf("each[%d]", n-1), nil, ann))
-		must(t, p.engine.Reject(t.Context(), asks, "each[700]", ann))
+		must(t, errorOf(p.engine.Approve(t.Context(), asks, fmt.Sprintf("each[%d]", n-1), nil, ann)))
+		must(t, errorOf(p.engine.Reject(t.Context(), asks, "each[700]", ann)))
 		v = p.wait(asks)
 		if v.Status != lifecycle.JobFailed || v.Error.Step != "each[700]" || v.StepCounts[lifecycle.StepCancelled] != n-2 || v.StepCounts[lifecycle.StepComplete] != 1 {
 			t.Errorf("the asks are %s (%+v), %v", v.Status, v.Error, v.StepCounts)
@@ -385,13 +385,15 @@ hooks: {failure: [{id: tell, handler: h}], always: [{id: tidy, handler: h}]}
 			p, id, key := procs[2], ids[r.IntN(len(ids))], keys[r.IntN(len(keys))]
 			verb := []string{"resolve", "skip", "retry", "approve", "pause", "resume", "signal"}[r.IntN(7)]
 			err := map[string]func() error{
-				"resolve": func() error { return p.engine.ResolveStep(t.Context(), id, key, json.RawMessage(`"by hand"`), ann) },
-				"skip":    func() error { return p.engine.SkipStep(t.Context(), id, key, ann) },
-				"retry":   func() error { return p.engine.RetryStep(t.Context(), id, key, ann) },
-				"approve": func() error { return p.engine.Approve(t.Context(), id, "ask", nil, ann) },
-				"pause":   func() error { return p.engine.PauseJob(t.Context(), id, ann) },
-				"resume":  func() error { return p.engine.ResumeJob(t.Context(), id, ann) },
-				"signal":  func() error { return p.engine.Signal(t.Context(), id, "e", nil, ann) },
+				"resolve": func() error {
+					return errorOf(p.engine.ResolveStep(t.Context(), id, key, json.RawMessage(`"by hand"`), ann))
+				},
+				"skip":    func() error { return errorOf(p.engine.SkipStep(t.Context(), id, key, ann)) },
+				"retry":   func() error { return errorOf(p.engine.RetryStep(t.Context(), id, key, ann)) },
+				"approve": func() error { return errorOf(p.engine.Approve(t.Context(), id, "ask", nil, ann)) },
+				"pause":   func() error { return errorOf(p.engine.PauseJob(t.Context(), id, ann)) },
+				"resume":  func() error { return errorOf(p.engine.ResumeJob(t.Context(), id, ann)) },
+				"signal":  func() error { return errorOf(p.engine.Signal(t.Context(), id, "e", nil, ann)) },
 			}[verb]()
 			switch kind := pawl.KindOf(err); {
 			case err == nil:
@@ -402,7 +404,7 @@ hooks: {failure: [{id: tell, handler: h}], always: [{id: tidy, handler: h}]}
 		}
 		ends := map[machine.State]int{}
 		for _, id := range ids {
-			if err := procs[2].engine.ResumeJob(t.Context(), id, ann); err != nil && pawl.KindOf(err) != pawl.Conflict {
+			if _, err := procs[2].engine.ResumeJob(t.Context(), id, ann); err != nil && pawl.KindOf(err) != pawl.Conflict {
 				t.Error(err)
 			}
 			v := procs[0].wait(id)

@@ -83,7 +83,7 @@ func TestWhyAPendingJob(t *testing.T) { // T9
 		t.Error(diff)
 	}
 
-	if err := p.engine.PauseJob(t.Context(), id, change("maintenance")); err != nil {
+	if _, err := p.engine.PauseJob(t.Context(), id, change("maintenance")); err != nil {
 		t.Fatal(err)
 	}
 	r = p.because(id, "", pawl.ReasonPaused, "paused by ann", "maintenance", "pawl job resume "+job)
@@ -264,7 +264,7 @@ hooks: {always: [{id: bye, handler: h}, {id: end, handler: h}]}
 		t.Errorf("%+v; want nothing about a step that runs", r)
 	}
 
-	if err := p.engine.PauseJob(t.Context(), id, change("stop")); err != nil {
+	if _, err := p.engine.PauseJob(t.Context(), id, change("stop")); err != nil {
 		t.Fatal(err)
 	}
 	p.because(id, "z", pawl.ReasonPaused, "the job is paused by ann", "pawl job resume")
@@ -359,7 +359,7 @@ func TestWhyAJobIsEnding(t *testing.T) { // T9, T1
 	p := startProcess(t, aFile(t).open(), map[string]worker.Handler{"h": g.run})
 	id := p.submit(define(t, oneStep), "")
 	g.wait(t)
-	if err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
+	if _, err := p.engine.Cancel(t.Context(), id, note("enough")); err != nil {
 		t.Fatal(err)
 	}
 	if r := p.because(id, "a", pawl.ReasonStopping, "asked to stop"); r.Until == 0 {
@@ -417,7 +417,7 @@ func TestWhyASignalIsNotTaken(t *testing.T) { // T9
 		e := engine.New(engine.Config{Store: s, Passive: true})
 		t.Cleanup(e.Close)
 		p := &process{t: t, engine: e}
-		if err := e.Signal(t.Context(), id, "payment", nil, change("paid")); err != nil {
+		if _, err := e.Signal(t.Context(), id, "payment", nil, change("paid")); err != nil {
 			t.Fatal(err)
 		}
 		if r := p.because(id, "a", pawl.ReasonEvaluation, "the signal payment has come", "no process is seen"); !strings.HasPrefix(r.Hint, hint) {

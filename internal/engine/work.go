@@ -51,6 +51,8 @@ type moveWorker struct {
 	note  decide.Note
 }
 
+func (m *moveWorker) subject() store.EntityKey { return store.WorkerEntity(m.key) }
+
 func (m *moveWorker) query(q *store.Query) { q.Workers = append(q.Workers, m.key) }
 
 func (m *moveWorker) decide(t *tx) error {

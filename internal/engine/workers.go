@@ -17,59 +17,61 @@ import (
 
 // PauseWorker keeps a running worker from claiming more until it is resumed; its running
 // steps complete (J1, J9).
-func (e *Engine) PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (e *Engine) PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	return e.operateWorker(ctx, id, c, lifecycle.WorkerPause)
 }
 
 // ResumeWorker ends a pause.
-func (e *Engine) ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
-	err := e.operateWorker(ctx, id, c, lifecycle.WorkerResume)
+func (e *Engine) ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+	done, err := e.operateWorker(ctx, id, c, lifecycle.WorkerResume)
 	if err == nil {
 		e.wake(true, false, false)
 	}
-	return err
+	return done, err
 }
 
-func (e *Engine) operateWorker(ctx context.Context, id pawl.ID, c pawl.Change, event machine.Event) error {
+func (e *Engine) operateWorker(ctx context.Context, id pawl.ID, c pawl.Change, event machine.Event) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	w, err := store.FindWorker(ctx, e.store, id)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	r, err := e.newRequest(c, w.Workspace, "POST /api/supervisor/workers/{id}/{event}", id, event)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
-	return e.committer.one(ctx, r.once(&moveWorker{key: id.WorkerKey(), event: event, note: noteOf(c)}, nil, nil))
+	return e.act(ctx, r, &moveWorker{key: id.WorkerKey(), event: event, note: noteOf(c)}, c)
 }
 
 // TerminateWorker ends a worker permanently: its steps are interrupted and immediately
 // pending again for others, and its process stops. A reason is required.
-func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error {
+func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	if err := checkChange(c); err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	if c.Reason == "" {
-		return &pawl.Error{Kind: pawl.Invalid, Message: "reason: a worker is not terminated without one"}
+		return pawl.Receipt{}, &pawl.Error{Kind: pawl.Invalid, Message: "reason: a worker is not terminated without one"}
 	}
 	w, err := store.FindWorker(ctx, e.store, id)
 	if err != nil {
-		return err
+		return pawl.Receipt{}, err
 	}
 	r, err := e.newRequest(c, w.Workspace, "POST /api/supervisor/workers/{id}/terminate", id)
 	if err != nil {
+		return pawl.Receipt{}, err
+	}
+	if known, done, err := r.earlier(ctx); done || err != nil {
+		return known, err
+	}
+	end := &release{worker: id.WorkerKey(), note: noteOf(c), end: true, strict: true, interrupt: true}
+	var done pawl.Receipt
+	err = e.release(ctx, end, func() (err error) {
+		done, err = e.act(ctx, r, end, c)
 		return err
-	}
-	if done, err := r.replay(ctx, nil); done || err != nil {
-		return err
-	}
-	if _, err := lifecycle.Worker.Next(w.State, lifecycle.WorkerTerminate); err != nil {
-		return e.MoveWorker(ctx, id.WorkerKey(), lifecycle.WorkerTerminate, noteOf(c)) // returns the refusal
-	}
-	end := &release{worker: id.WorkerKey(), note: noteOf(c), end: true, interrupt: true}
-	return e.release(ctx, end, r.once(end, nil, nil))
+	})
+	return done, err
 }
 
 // WorkerEnd returns who ended a worker, and why.

@@ -37,12 +37,12 @@ func TestOperatorsPauseWorkers(t *testing.T) { // J1, J9, K5
 		defer g.release()
 		p := start(t, open(), setup{handlers: map[string]worker.Handler{"h": g.run}, capacity: 2})
 		other, id := startProcess(t, open(), nil), workerID(t, p.worker)
-		if err := other.engine.PauseWorker(t.Context(), id, byOperator); pawl.KindOf(err) != pawl.Conflict {
+		if _, err := other.engine.PauseWorker(t.Context(), id, byOperator); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("pausing an idle worker: %v; want a conflict", err)
 		}
 		first := p.submit(define(t, oneStep), "")
 		g.wait(t)
-		if err := other.engine.PauseWorker(t.Context(), id, byOperator); err != nil {
+		if _, err := other.engine.PauseWorker(t.Context(), id, byOperator); err != nil {
 			t.Fatal(err)
 		}
 		second := p.submit(define(t, "name: second\nsteps: [{id: a, handler: h}]\n"), "")
@@ -53,13 +53,13 @@ func TestOperatorsPauseWorkers(t *testing.T) { // J1, J9, K5
 		if v := other.job(second); v.Status != lifecycle.JobPending {
 			t.Errorf("what came after the pause: %s; want it PENDING", v.Status)
 		}
-		if err := other.engine.ResumeWorker(t.Context(), id, byOperator); err != nil {
+		if _, err := other.engine.ResumeWorker(t.Context(), id, byOperator); err != nil {
 			t.Fatal(err)
 		}
 		if v := p.wait(second); v.Status != lifecycle.JobCompleted {
 			t.Errorf("after the worker was resumed: %s; want COMPLETED", v.Status)
 		}
-		if err := other.engine.ResumeWorker(t.Context(), id, byOperator); pawl.KindOf(err) != pawl.Conflict {
+		if _, err := other.engine.ResumeWorker(t.Context(), id, byOperator); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("resuming a worker that runs: %v; want a conflict", err)
 		}
 		v, err := other.engine.Worker(t.Context(), id)
@@ -80,10 +80,10 @@ func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 		id := p.submit(define(t, oneStep), "")
 		g.wait(t)
 		self, other := workerID(t, p.worker), startProcess(t, open(), map[string]worker.Handler{"h": echo})
-		if err := other.engine.TerminateWorker(t.Context(), self, pawl.Change{Actor: "cli:ada"}); pawl.KindOf(err) != pawl.Invalid {
+		if _, err := other.engine.TerminateWorker(t.Context(), self, pawl.Change{Actor: "cli:ada"}); pawl.KindOf(err) != pawl.Invalid {
 			t.Errorf("terminating without a reason: %v; want it invalid", err)
 		}
-		if err := other.engine.TerminateWorker(t.Context(), self, byOperator); err != nil {
+		if _, err := other.engine.TerminateWorker(t.Context(), self, byOperator); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -99,7 +99,7 @@ func TestOperatorsTerminateWorkers(t *testing.T) { // J1, J9, T1, T5
 		if s := steps(v)["a"]; v.Status != lifecycle.JobCompleted || s.Claims != 2 || s.Attempts != 1 || *s.WorkerID != other.worker.ID() {
 			t.Errorf("status %s, step %+v; want it complete by the other worker, at the first attempt", v.Status, s)
 		}
-		if err := other.engine.TerminateWorker(t.Context(), self, byOperator); pawl.KindOf(err) != pawl.Conflict {
+		if _, err := other.engine.TerminateWorker(t.Context(), self, byOperator); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("terminating it again: %v; want a conflict", err)
 		}
 		list, err := other.engine.Workers(t.Context(), pawl.WorkerQuery{Statuses: []machine.State{lifecycle.WorkerTerminated}})

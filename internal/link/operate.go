@@ -38,21 +38,21 @@ type Jobs interface {
 
 	Watch(ctx context.Context, id pawl.ID, f func() (more bool, err error)) error
 	Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error)
-	Cancel(ctx context.Context, id pawl.ID, c pawl.Change) error
-	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
-	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
-	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error)
+	Cancel(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
+	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
+	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
+	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.Receipt, error)
 	MoveJob(ctx context.Context, id pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error)
 }
 
 // Steps changes single steps, and decides approvals and signals.
 type Steps interface {
-	RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
-	SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
-	ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) error
-	Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) error
-	Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) error
-	Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) error
+	RetryStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error)
+	SkipStep(ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error)
+	ResolveStep(ctx context.Context, id pawl.ID, step string, output json.RawMessage, c pawl.Change) (pawl.Receipt, error)
+	Approve(ctx context.Context, id pawl.ID, step string, form map[string]any, c pawl.Change) (pawl.Receipt, error)
+	Reject(ctx context.Context, id pawl.ID, step string, c pawl.Change) (pawl.Receipt, error)
+	Signal(ctx context.Context, id pawl.ID, name string, data json.RawMessage, c pawl.Change) (pawl.Receipt, error)
 }
 
 // Inspect reads jobs and explains them. It changes nothing.
@@ -85,16 +85,16 @@ type Workers interface {
 	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)
 	WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
 	WorkerHistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
-	PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
-	ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
-	TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) error
+	PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
+	ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
+	TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
 }
 
 // Schedules makes schedules, changes them, and reads them.
 type Schedules interface {
-	PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) error
-	MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) error
-	TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.ID, error)
+	PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace bool, c pawl.Change) (pawl.Receipt, error)
+	MoveSchedule(ctx context.Context, n pawl.ScheduleName, event machine.Event, c pawl.Change) (pawl.Receipt, error)
+	TriggerSchedule(ctx context.Context, n pawl.ScheduleName, c pawl.Change) (pawl.Receipt, error)
 	Schedules(ctx context.Context, workspace string, next int, f func(*pawl.ScheduleView) error) error
 	Schedule(ctx context.Context, n pawl.ScheduleName, next int) (*pawl.ScheduleView, error)
 	ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f func(pawl.Transition) error) error

@@ -41,28 +41,25 @@ func (c commands) job(ctx context.Context, verb string, id pawl.ID) (string, err
 }
 
 // Cancel runs pawl job cancel.
-func (c commands) Cancel(ctx context.Context, id pawl.ID, _ pawl.Change) error {
+func (c commands) Cancel(ctx context.Context, id pawl.ID, _ pawl.Change) (pawl.Receipt, error) {
 	_, err := c.job(ctx, "cancel", id)
-	return err
+	return pawl.Receipt{}, err
 }
 
 // PauseJob runs pawl job pause.
-func (c commands) PauseJob(ctx context.Context, id pawl.ID, _ pawl.Change) error {
+func (c commands) PauseJob(ctx context.Context, id pawl.ID, _ pawl.Change) (pawl.Receipt, error) {
 	_, err := c.job(ctx, "pause", id)
-	return err
+	return pawl.Receipt{}, err
 }
 
 // ResumeJob runs pawl job resume.
-func (c commands) ResumeJob(ctx context.Context, id pawl.ID, _ pawl.Change) error {
+func (c commands) ResumeJob(ctx context.Context, id pawl.ID, _ pawl.Change) (pawl.Receipt, error) {
 	_, err := c.job(ctx, "resume", id)
-	return err
+	return pawl.Receipt{}, err
 }
 
-// RetryJob runs pawl job retry, and returns the id that it prints.
-func (c commands) RetryJob(ctx context.Context, id pawl.ID, _ pawl.Retry, _ pawl.Change) (pawl.ID, error) {
+// RetryJob runs pawl job retry. Of the receipt it returns only the id.
+func (c commands) RetryJob(ctx context.Context, id pawl.ID, _ pawl.Retry, _ pawl.Change) (pawl.Receipt, error) {
 	text, err := c.job(ctx, "retry", id)
-	if err != nil {
-		return pawl.ID{}, err
-	}
-	return pawl.ParseID(pawl.JobPrefix, text)
+	return pawl.Receipt{ID: text}, err
 }

@@ -166,6 +166,7 @@ type job struct {
 	canceled bool      // an operator may have ended it
 	retried  bool      // it continues another
 	answered bool      // it got what it waits for from outside
+	asked    int       // how often the answer was given
 }
 
 // drawJobs draws n shapes, equally many of each if there are enough.

@@ -101,15 +101,19 @@ func (r *run) operate(ctx context.Context, f fault) error {
 	o := r.operator()
 	switch f.Kind {
 	case cancelVerb:
-		return r.ask(ctx, "cancel", func() error { return o.Cancel(ctx, j.id, pawl.Change{Actor: actor}) })
+		return r.ask(ctx, "cancel", func() error { return only(o.Cancel(ctx, j.id, pawl.Change{Actor: actor})) })
 	case pauseVerb:
-		err := r.ask(ctx, "pause", func() error { return o.PauseJob(ctx, j.id, change) })
+		err := r.ask(ctx, "pause", func() error { return only(o.PauseJob(ctx, j.id, change)) })
 		sleep.For(ctx, f.For)
 		change.RequestID += "-resume"
-		return errors.Join(err, r.ask(ctx, "resume", func() error { return o.ResumeJob(ctx, j.id, change) }))
+		return errors.Join(err, r.ask(ctx, "resume", func() error { return only(o.ResumeJob(ctx, j.id, change)) }))
 	}
 	return r.ask(ctx, "retry", func() error {
-		id, err := o.RetryJob(ctx, j.id, pawl.Retry{}, change)
+		done, err := o.RetryJob(ctx, j.id, pawl.Retry{}, change)
+		if err != nil {
+			return err
+		}
+		id, err := pawl.ParseID(pawl.JobPrefix, done.ID)
 		if err == nil {
 			r.add(&job{shape: j.shape, key: j.key, id: id, retried: true})
 		}
@@ -117,12 +121,15 @@ func (r *run) operate(ctx context.Context, f fault) error {
 	})
 }
 
+// only returns the error of a verb.
+func only(_ pawl.Receipt, err error) error { return err }
+
 // An operator acts on jobs: by an engine, or by the commands of the binary.
 type operator interface {
-	Cancel(ctx context.Context, id pawl.ID, n pawl.Change) error
-	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) error
-	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) error
-	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.ID, error)
+	Cancel(ctx context.Context, id pawl.ID, n pawl.Change) (pawl.Receipt, error)
+	PauseJob(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
+	ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
+	RetryJob(ctx context.Context, id pawl.ID, r pawl.Retry, c pawl.Change) (pawl.Receipt, error)
 }
 
 // operator returns the operator of the run. On SQLite a command is a further process on the
@@ -153,14 +160,15 @@ func (r *run) answer(ctx context.Context) error {
 }
 
 func (r *run) answerOne(ctx context.Context, j *job) error {
-	change := pawl.Change{Actor: actor, RequestID: "answer-" + j.id.Public(pawl.JobPrefix)}
+	j.asked++ // a refusal belongs to its request id: what may succeed later has another
+	change := pawl.Change{Actor: actor, RequestID: fmt.Sprintf("answer-%s-%d", j.id.Public(pawl.JobPrefix), j.asked)}
 	switch j.shape.name {
 	case "signalled":
 		j.answered = true
-		return r.ask(ctx, "signal", func() error { return r.engine.Signal(ctx, j.id, "news", []byte(`"news"`), change) })
+		return r.ask(ctx, "signal", func() error { return only(r.engine.Signal(ctx, j.id, "news", []byte(`"news"`), change)) })
 	case "approved":
 		return r.ask(ctx, "approve", func() error {
-			err := r.engine.Approve(ctx, j.id, "gate", map[string]any{"note": "yes"}, change)
+			_, err := r.engine.Approve(ctx, j.id, "gate", map[string]any{"note": "yes"}, change)
 			j.answered = err == nil
 			return err
 		})
