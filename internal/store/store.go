@@ -413,6 +413,12 @@ type Views interface {
 	Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error)
 	// Jobs lists jobs, newest first. With a limit it returns a page; see PageBytes.
 	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
+	// JobKeys finds the newest jobs of a filter, at most f.Limit, among the newest rows jobs
+	// that the keys, Parent and Continues of the filter allow; if all its states are of jobs
+	// in flight, among those in flight. It returns their keys, newest first, and the key below
+	// which the next page begins, or 0 if that would be empty. Still, Keys and Bare of the
+	// filter have no effect.
+	JobKeys(ctx context.Context, f JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error)
 	// Steps reads steps of a job with their bodies, by ord, beyond after: all, or a page of at
 	// most limit; see PageBytes.
 	Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
@@ -554,7 +560,11 @@ type JobFilter struct {
 	Parent     rowkey.Job   // only children of this job
 	Continues  rowkey.Job   // only jobs that continue this one
 	Still      int64        // only jobs whose record and steps were all unchanged since before this time
-	Before     rowkey.Job   // keys below this one only; 0 is no bound
+	Depth      *int         // only jobs of this depth; nil is any
+	From       rowkey.Job   // only keys from this one on
+	Before     rowkey.Job   // only keys below this one; 0 is no bound
+	MadeFrom   int64        // only jobs made at this time or later
+	MadeBefore int64        // only jobs made before this time; 0 is no bound
 	Keys       []rowkey.Job // only these; nil is no bound
 	Limit      int          // 0: no limit
 	Bare       bool         // without bodies

@@ -54,9 +54,12 @@ func lineOfStep(s *pawl.Step) int64 {
 }
 
 const (
+	// openKeys are the keys of all jobs that have not ended, and of some that have.
+	openKeys = "select id from job where line <> 0 union select unnest(jobs) from running"
+
 	// openJobs are the jobs that have not ended, each found by its key.
-	openJobs = "(select j.* from (select id as key from job where line <> 0 union select unnest(jobs) from running) k" +
-		" cross join lateral (select * from job where job.id = k.key and state in ('SUBMITTED', 'PENDING', 'RUNNING') offset 0) j)"
+	openJobs = "(select j.* from (" + openKeys + ") k" +
+		" cross join lateral (select * from job where job.id = k.id and state in ('SUBMITTED', 'PENDING', 'RUNNING') offset 0) j)"
 
 	// heldSteps are the steps that workers hold, found by their jobs: each job is read once,
 	// however many workers work on it.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -83,38 +84,17 @@ func jobInto(f func(*pawl.Job)) func(*cursor) {
 // Jobs lists jobs with their bodies, newest first.
 func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
 	var w where
+	w.keys(f)
+	w.records(f)
 	from := "job"
-	if f.Workspace != "" {
-		w.add("workspace = $%d", storable(f.Workspace))
-	}
-	if f.TimedOut {
-		w.add("(state = any($%d) or "+strings.ReplaceAll(store.TimedOut, "%", "%%")+")", append([]machine.State{}, f.States...))
-	} else if len(f.States) > 0 {
-		w.add("state = any($%d)", f.States)
-		if inFlight(f.States) {
-			from = openJobs + " job"
-		}
-	}
-	if f.Workflow != "" {
-		w.add("workflow = $%d", storable(f.Workflow))
-	}
-	if f.Definition != 0 {
-		w.add("definition = $%d", int64(f.Definition))
-	}
-	if f.Parent != 0 {
-		w.add("parent = $%d and parent <> 0", int64(f.Parent))
-	}
-	if f.Continues != 0 {
-		w.add("continues = $%d and continues <> 0", int64(f.Continues))
+	if openOnly(f) {
+		from = openJobs + " job"
 	}
 	if f.Still != 0 {
 		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
 	}
 	if f.Keys != nil {
 		w.add("id = any($%d)", bigints(f.Keys))
-	}
-	if f.Before != 0 {
-		w.add("id < $%d", int64(f.Before))
 	}
 	var jobs []*pawl.Job
 	if f.Bare {
@@ -131,13 +111,52 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	return jobs, err
 }
 
-func inFlight(states []machine.State) bool {
-	for _, s := range states {
-		if lifecycle.Job.Ended(s) {
-			return false
-		}
+// openOnly reports whether a filter selects only jobs in flight.
+func openOnly(f store.JobFilter) bool {
+	return len(f.States) > 0 && !f.TimedOut && !slices.ContainsFunc(f.States, lifecycle.Job.Ended)
+}
+
+// keys adds the conditions of a filter that an index of jobs satisfies.
+func (w *where) keys(f store.JobFilter) {
+	if f.Parent != 0 {
+		w.add("parent = $%d and parent <> 0", int64(f.Parent))
 	}
-	return true
+	if f.Continues != 0 {
+		w.add("continues = $%d and continues <> 0", int64(f.Continues))
+	}
+	if f.From != 0 {
+		w.add("id >= $%d", int64(f.From))
+	}
+	if f.Before != 0 {
+		w.add("id < $%d", int64(f.Before))
+	}
+}
+
+// records adds the conditions of a filter that the records of jobs have to satisfy.
+func (w *where) records(f store.JobFilter) {
+	if f.TimedOut {
+		w.add("(state = any($%d) or "+strings.ReplaceAll(store.TimedOut, "%", "%%")+")", append([]machine.State{}, f.States...))
+	} else if len(f.States) > 0 {
+		w.add("state = any($%d)", f.States)
+	}
+	if f.Workspace != "" {
+		w.add("workspace = $%d", storable(f.Workspace))
+	}
+	if f.Workflow != "" {
+		w.add("workflow = $%d", storable(f.Workflow))
+	}
+	if f.Definition != 0 {
+		w.add("definition = $%d", int64(f.Definition))
+	}
+	if f.Depth != nil {
+		w.add("depth = $%d", *f.Depth)
+	}
+	if f.MadeFrom != 0 {
+		w.add("created_at >= $%d", f.MadeFrom)
+	}
+	if f.MadeBefore != 0 {
+		w.add("created_at < $%d", f.MadeBefore)
+	}
 }
 
 // A where collects conditions and their arguments.

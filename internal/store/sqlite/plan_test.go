@@ -133,6 +133,28 @@ func TestPlansOfJobLists(t *testing.T) {
 	}
 }
 
+// The keys of a list are found in the order of an index, so that the number of rows looked
+// at is that of the limit (J4).
+func TestPlansOfJobKeys(t *testing.T) {
+	t.Parallel()
+	db := memoryDB(t)
+	open := []machine.State{lifecycle.JobRunning, lifecycle.JobPending}
+	for want, filter := range map[string]store.JobFilter{
+		"SEARCH job USING INTEGER PRIMARY KEY (rowid<?)":                 {Workspace: "w", States: []machine.State{lifecycle.JobFailed}},
+		"SEARCH job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)":     {From: 3},
+		"SEARCH job USING COVERING INDEX job_open (state=?":              {Workspace: "w", States: open},
+		"SEARCH job USING INDEX job_parent (parent=? AND":                {Parent: 1, States: open},
+		"SEARCH job USING COVERING INDEX job_continues (continues=? AND": {Continues: 1},
+	} {
+		text, _ := jobKeysQuery(filter, 9)
+		plan := explain(t, db, text)
+		inOrder := !strings.Contains(plan, "USE TEMP B-TREE FOR ORDER BY") || strings.Contains(want, "job_open")
+		if !strings.Contains(plan, want) || strings.Contains(plan, "SCAN job") || !inOrder {
+			t.Errorf("plan of %s lacks %q, or does not follow the index:\n%s", text, want, plan)
+		}
+	}
+}
+
 // The ends of a step that a query spells out are those of its table.
 func TestEndsInQuery(t *testing.T) {
 	t.Parallel()

@@ -80,38 +80,83 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 // jobsQuery returns the query of a filter, and a function that binds its values. The text
 // contains the states: only then can the index of open jobs be used.
 func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
-	where := []string{"id < ?"}
-	values := []any{int64(f.Before)}
-	if f.Before == 0 {
-		values[0] = int64(math.MaxInt64)
-	}
-	and := func(wanted bool, condition string, v ...any) {
-		if wanted {
-			where, values = append(where, condition), append(values, v...)
-		}
-	}
-	and(len(f.States) > 0 && !f.TimedOut, "("+anyOf(f.States)+")")
-	and(f.TimedOut, "("+anyOf(f.States)+" OR "+store.TimedOut+")")
-	and(len(f.States) > 0 && !f.TimedOut && within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning), jobsOpen)
-	and(f.Workspace != "", "workspace = ?", f.Workspace)
-	and(f.Workflow != "", "workflow = ?", f.Workflow)
-	and(f.Definition != 0, "definition = ?", int64(f.Definition))
-	and(f.Parent != 0, "parent <> 0 AND parent = ?", int64(f.Parent))
+	var w where
+	w.keys(f)
+	w.records(f)
+	w.and(openOnly(f), jobsOpen)
 	if f.Keys != nil {
-		where = append(where, "id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.Keys)), ", ")+")")
-		for _, k := range f.Keys {
-			values = append(values, int64(k))
-		}
+		w.add("id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.Keys)), ", ")+")", bigints(f.Keys)...)
 	}
-	and(f.Continues != 0, "continues <> 0 AND continues = ?", int64(f.Continues))
-	and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
+	w.and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
 	columns := jobWhole
 	if f.Bare {
 		columns = jobHot
 	}
-	text = "SELECT " + columns + " FROM job WHERE " + strings.Join(where, " AND ") + " ORDER BY id DESC LIMIT ?"
-	return text, func(r *row) {
-		for _, v := range append(values, bound(f.Limit)) {
+	text = "SELECT " + columns + " FROM job WHERE " + w.String() + " ORDER BY id DESC LIMIT ?"
+	return text, binding(append(w.values, bound(f.Limit)))
+}
+
+// A where collects conditions and the values of their parameters, in this order.
+type where struct {
+	list   []string
+	values []any
+}
+
+func (w *where) add(condition string, v ...any) {
+	w.list, w.values = append(w.list, condition), append(w.values, v...)
+}
+
+func (w *where) and(wanted bool, condition string, v ...any) {
+	if wanted {
+		w.add(condition, v...)
+	}
+}
+
+func (w *where) String() string {
+	if len(w.list) == 0 {
+		return "TRUE"
+	}
+	return strings.Join(w.list, " AND ")
+}
+
+// keys adds the conditions of a filter that an index of jobs satisfies.
+func (w *where) keys(f store.JobFilter) {
+	w.add("id < ?", int64(cmp.Or(f.Before, math.MaxInt64)))
+	w.and(f.From != 0, "id >= ?", int64(f.From))
+	w.and(f.Parent != 0, "parent <> 0 AND parent = ?", int64(f.Parent))
+	w.and(f.Continues != 0, "continues <> 0 AND continues = ?", int64(f.Continues))
+}
+
+// records adds the conditions of a filter that the records of jobs have to satisfy.
+func (w *where) records(f store.JobFilter) {
+	w.and(len(f.States) > 0 && !f.TimedOut, "("+anyOf(f.States)+")")
+	w.and(f.TimedOut, "("+anyOf(f.States)+" OR "+store.TimedOut+")")
+	w.and(f.Workspace != "", "workspace = ?", f.Workspace)
+	w.and(f.Workflow != "", "workflow = ?", f.Workflow)
+	w.and(f.Definition != 0, "definition = ?", int64(f.Definition))
+	if f.Depth != nil {
+		w.add("depth = ?", int64(*f.Depth))
+	}
+	w.and(f.MadeFrom != 0, "created_at >= ?", f.MadeFrom)
+	w.and(f.MadeBefore != 0, "created_at < ?", f.MadeBefore)
+}
+
+// openOnly reports whether a filter selects only jobs in flight.
+func openOnly(f store.JobFilter) bool {
+	return len(f.States) > 0 && !f.TimedOut && within(f.States, lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning)
+}
+
+func bigints[K ~int64](keys []K) []any {
+	list := make([]any, len(keys))
+	for i, k := range keys {
+		list[i] = int64(k)
+	}
+	return list
+}
+
+func binding(values []any) func(*row) {
+	return func(r *row) {
+		for _, v := range values {
 			r.any(v)
 		}
 	}
