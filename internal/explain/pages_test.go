@@ -26,7 +26,8 @@ import (
 // A base is a database in memory and a reader of it.
 type base struct {
 	*Reader
-	db store.Store
+	db   store.Store
+	mint *storetest.Mint
 }
 
 func newBase(t *testing.T) *base {
@@ -36,13 +37,13 @@ func newBase(t *testing.T) *base {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	return &base{New(Config{Source: s, Definitions: definitions.New(s), Limits: quota.NewCache(s), Silence: health.Silence, Clock: time.Now}), s}
+	return &base{New(Config{Source: s, Definitions: definitions.New(s), Limits: quota.NewCache(s), Silence: health.Silence, Clock: time.Now}), s, storetest.NewMint()}
 }
 
 // largeSteps makes a job with that many steps, with outputs of that many bytes.
 func (e *base) largeSteps(t *testing.T, steps, size int) pawl.ID {
 	t.Helper()
-	mint, id := storetest.NewMint(), pawl.ID{}
+	var id pawl.ID
 	def, err := workflow.Parse("wide.yaml", []byte("name: wide\nsteps: [{id: a, foreach: [1], handler: h}]\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func (e *base) largeSteps(t *testing.T, steps, size int) pawl.ID {
 	err = e.db.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
 		b := storetest.NewBatch(f.Now)
 		b.Definitions = []*pawl.Definition{{Key: definitions.KeyOf(def.Hash()), Hash: def.Hash(), Name: def.Name, Source: def.Canonical(), CreatedAt: f.Now}}
-		j := &pawl.Job{ID: mint.ID(f.Now), Workspace: "w", Workflow: def.Name, Definition: definitions.KeyOf(def.Hash()), WorkerCount: 1, Open: 1}
+		j := &pawl.Job{ID: e.mint.ID(f.Now), Workspace: "w", Workflow: def.Name, Definition: definitions.KeyOf(def.Hash()), WorkerCount: 1, Open: 1}
 		id = j.ID
 		b.AddJob(j)
 		b.MoveJob(j, lifecycle.JobValidate)

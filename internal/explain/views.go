@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -29,19 +28,12 @@ const (
 // are large, the list is shorter than requested (see maxListBytes): only an empty list
 // means that there are no more jobs.
 func (r *Reader) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
-	if q.Limit < 0 || q.Limit > maxList {
-		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
-	}
-	f := store.JobFilter{Workspace: q.Workspace, States: q.Statuses, TimedOut: q.TimedOut, Workflow: q.Workflow, Limit: cmp.Or(q.Limit, defaultList)}
-	if q.Before != "" {
-		id, err := pawl.ParseID(pawl.JobPrefix, q.Before)
-		if err != nil {
-			return nil, err
-		}
-		f.Before = id.JobKey()
+	f, err := jobFilter(q)
+	if err != nil {
+		return nil, err
 	}
 	views := make([]pawl.JobView, 0, f.Limit)
-	err := r.list(ctx, f, func(j *pawl.Job) error {
+	_, err = r.list(ctx, f, func(j *pawl.Job) error {
 		v, _, err := r.view(ctx, j)
 		if err == nil {
 			views = append(views, *v)
@@ -52,24 +44,26 @@ func (r *Reader) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 }
 
 // list calls f with the jobs of a list, page by page. It ends with the job whose bodies
-// bring the total to maxListBytes.
-func (r *Reader) list(ctx context.Context, filter store.JobFilter, f func(*pawl.Job) error) error {
-	for size, left := 0, filter.Limit; left > 0 && size < maxListBytes; {
+// bring the total to maxListBytes, and returns its key, or 0 if that did not end it.
+func (r *Reader) list(ctx context.Context, filter store.JobFilter, f func(*pawl.Job) error) (full rowkey.Job, err error) {
+	for size, left := 0, filter.Limit; left > 0; {
 		filter.Limit = left
 		page, err := r.store.Jobs(ctx, filter)
 		if err != nil || len(page) == 0 {
-			return err
+			return 0, err
 		}
 		for _, j := range page {
 			if err := f(j); err != nil {
-				return err
+				return 0, err
 			}
 			size += len(j.Inputs) + len(j.Output) + len(j.Metadata)
 		}
 		left -= len(page)
-		filter.Before = page[len(page)-1].Key()
+		if filter.Before = page[len(page)-1].Key(); size >= maxListBytes {
+			return filter.Before, nil
+		}
 	}
-	return nil
+	return 0, nil
 }
 
 // recentPage is how many recent jobs are read at once.

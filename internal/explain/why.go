@@ -336,13 +336,14 @@ func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 // each with its most blocking reason. The statuses of the query must be those of unfinished
 // jobs; none means all of these.
 func (r *Reader) Stuck(ctx context.Context, query pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
-	if query.Limit < 0 || query.Limit > maxList {
-		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", query.Limit, maxList)
-	}
 	if still < 0 {
 		return nil, pawl.Errorf(pawl.Invalid, "for %s: want a duration of 0 or more", still)
 	}
-	f := store.JobFilter{Workspace: query.Workspace, States: query.Statuses, Workflow: query.Workflow, Limit: cmp.Or(query.Limit, defaultList)}
+	query.TimedOut = false
+	f, err := jobFilter(query)
+	if err != nil {
+		return nil, err
+	}
 	for _, s := range f.States {
 		if lifecycle.Job.Ended(s) {
 			return nil, pawl.Errorf(pawl.Invalid, "status %s: a job that has ended is not stuck", s)
@@ -351,20 +352,13 @@ func (r *Reader) Stuck(ctx context.Context, query pawl.JobQuery, still time.Dura
 	if len(f.States) == 0 {
 		f.States = []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}
 	}
-	if query.Before != "" {
-		id, err := pawl.ParseID(pawl.JobPrefix, query.Before)
-		if err != nil {
-			return nil, err
-		}
-		f.Before = id.JobKey()
-	}
 	sc, err := r.survey(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f.Still = sc.now - still.Microseconds()
 	stuck := make([]pawl.StuckJob, 0, f.Limit)
-	err = r.list(ctx, f, func(j *pawl.Job) error {
+	_, err = r.list(ctx, f, func(j *pawl.Job) error {
 		s, err := r.stuck(ctx, sc, j)
 		if err == nil {
 			stuck = append(stuck, *s)

@@ -59,6 +59,10 @@ type Steps interface {
 type Inspect interface {
 	Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error)
 	Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error)
+
+	// JobPage is Jobs with a bound on the jobs that it looks at: a page may be short though
+	// there are more. next is the Before of the next page, empty after the last one.
+	JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobView, next string, err error)
 	RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error
 	History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
 	HistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)

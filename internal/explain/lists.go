@@ -1,0 +1,115 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// maxRows is how many records one page of a list looks at: it may be short, or empty, though
+// there are more.
+const maxRows = 20_000
+
+// clockSlack is how far the clock of a process, which ids are made by, may differ from that
+// of the database, which CreatedAt is of. A job of a process whose clock differs by more may
+// be missing in lists by time.
+const clockSlack = time.Minute
+
+// limit returns the limit of a list.
+func limit(requested int) (int, error) {
+	if requested < 0 || requested > maxList {
+		return 0, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", requested, maxList)
+	}
+	return cmp.Or(requested, defaultList), nil
+}
+
+// jobFilter returns the filter of a query.
+func jobFilter(q pawl.JobQuery) (f store.JobFilter, err error) {
+	f = store.JobFilter{Workspace: q.Workspace, States: q.Statuses, TimedOut: q.TimedOut, Workflow: q.Workflow, Depth: q.Depth,
+		MadeFrom: int64(q.CreatedAfter), MadeBefore: int64(q.CreatedBefore)}
+	if f.Limit, err = limit(q.Limit); err != nil {
+		return f, err
+	}
+	for _, id := range []struct {
+		public string
+		key    *rowkey.Job
+	}{{q.Parent, &f.Parent}, {q.Continues, &f.Continues}, {q.Before, &f.Before}} {
+		if id.public == "" {
+			continue
+		}
+		parsed, err := pawl.ParseID(pawl.JobPrefix, id.public)
+		if err != nil {
+			return f, err
+		}
+		*id.key = parsed.JobKey()
+	}
+	if q.CreatedAfter != 0 {
+		f.From = keyAt(q.CreatedAfter.Time().Add(-clockSlack))
+	}
+	if q.CreatedBefore != 0 {
+		end := keyAt(q.CreatedBefore.Time().Add(clockSlack + time.Second))
+		f.Before = min(cmp.Or(f.Before, end), end)
+	}
+	return f, nil
+}
+
+// keyAt returns the smallest key of a job made at or after the second of t, at least 1.
+func keyAt(t time.Time) rowkey.Job {
+	if t.After(pawl.KeyTime(math.MaxInt64)) {
+		return math.MaxInt64
+	}
+	return rowkey.Job(max(1, pawl.KeyAt(t)))
+}
+
+// JobPage lists jobs as Jobs does, but looks at no more than maxRows of them, so that a
+// page may be short, or empty, though there are more. next is the Before of the next page,
+// empty after the last one.
+func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobView, next string, err error) {
+	f, err := jobFilter(q)
+	if err != nil {
+		return nil, "", err
+	}
+	most := f.Limit
+	f.Limit++ // shows whether there is another page
+	keys, end, err := r.store.JobKeys(ctx, f, maxRows)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(keys) > most {
+		keys, end = keys[:most], keys[most-1]
+	}
+	jobs = make([]pawl.JobView, 0, len(keys))
+	full, err := r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys)}, func(j *pawl.Job) error {
+		if !selects(q, j) {
+			return nil
+		}
+		v, _, err := r.view(ctx, j)
+		if err == nil {
+			jobs = append(jobs, *v)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if full != 0 && full != keys[len(keys)-1] {
+		end = full
+	}
+	if end != 0 {
+		next = pawl.MakeID(pawl.KeyTime(int64(end)), uint32(end), 0).Public(pawl.JobPrefix)
+	}
+	return jobs, next, nil
+}
+
+// selects reports whether a job, which may have moved since its key was found, has a state
+// that the query selects.
+func selects(q pawl.JobQuery, j *pawl.Job) bool {
+	return len(q.Statuses) == 0 && !q.TimedOut || slices.Contains(q.Statuses, j.State) || q.TimedOut && j.State == lifecycle.JobCanceled
+}
