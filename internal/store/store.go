@@ -424,6 +424,13 @@ type Views interface {
 	Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
 	// Bare reads steps of a job without bodies, by ord, beyond after, at most limit.
 	Bare(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error)
+	// StepOrds finds the first steps of a filter, by ord, at most f.Limit, among the first rows
+	// steps between its bounds. It returns their places, and the place behind which the next
+	// page begins, or 0 if that would be empty.
+	StepOrds(ctx context.Context, f StepFilter, rows int) (ords []pawl.Ord, next pawl.Ord, err error)
+	// StepsAt reads those steps of a job that exist, with their bodies, by ord. It is a page;
+	// see PageBytes.
+	StepsAt(ctx context.Context, job rowkey.Job, ords []pawl.Ord) ([]*pawl.Step, error)
 	// Running goes through the RUNNING jobs, in an order of the store's own, from a place on:
 	// it reads at most limit, without bodies. A job may come several times. A job that starts,
 	// or moves, between two calls may be missed. A result below the limit is the last one.
@@ -568,6 +575,15 @@ type JobFilter struct {
 	Keys       []rowkey.Job // only these; nil is no bound
 	Limit      int          // 0: no limit
 	Bare       bool         // without bodies
+}
+
+// A StepFilter selects steps of a job.
+type StepFilter struct {
+	Job     rowkey.Job
+	States  []machine.State // none: any
+	After   pawl.Ord        // only steps behind this place
+	Through pawl.Ord        // only steps up to this place; 0 is no bound
+	Limit   int
 }
 
 // TimedOut is the SQL condition that a job was CANCELED by its timeout: a failure is stored as

@@ -99,3 +99,32 @@ func TestJobKeysAreBounded(t *testing.T) {
 		t.Errorf("next is %d, %v; want %s", next, err, want)
 	}
 }
+
+// TestStepOrdsAreBounded (J4): the same of the steps of a wide job.
+func TestStepOrdsAreBounded(t *testing.T) {
+	t.Parallel()
+	const steps, bound = 60_000, 20_000
+	db := fresh(t)
+	j := submit(t, db, 1, 1)[0]
+	execute(t, db, `insert into step select (jsonb_populate_record(s, jsonb_build_object('ord', s.ord + g))).*
+from step s cross join generate_series(1, $2::int) g where s.job = $1`, int64(j.Key()), steps)
+	check := func(when string) {
+		for name, tt := range map[string]struct {
+			f    store.StepFilter
+			most int
+		}{
+			"no match": {store.StepFilter{States: []machine.State{lifecycle.StepSkipped}}, bound + 1}, // and its job
+			"all":      {store.StepFilter{}, 60},
+			"behind":   {store.StepFilter{After: 1<<20 + 50_000, States: []machine.State{lifecycle.StepSkipped}}, steps - 50_000 + 2},
+		} {
+			tt.f.Job, tt.f.Limit = j.Key(), 51
+			sql, args := stepOrdsQuery(tt.f, bound)
+			if n, plan := rowsRead(t, db, sql, args...); n > tt.most || n < 51 {
+				t.Errorf("%s, %s: %d rows are read, want 51 to %d:\n%s", when, name, n, tt.most, plan)
+			}
+		}
+	}
+	check("not analyzed")
+	execute(t, db, "analyze")
+	check("analyzed")
+}

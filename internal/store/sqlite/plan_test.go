@@ -153,6 +153,10 @@ func TestPlansOfJobKeys(t *testing.T) {
 			t.Errorf("plan of %s lacks %q, or does not follow the index:\n%s", text, want, plan)
 		}
 	}
+	text, _ := stepOrdsQuery(store.StepFilter{States: []machine.State{lifecycle.StepSkipped}}, 9)
+	if plan := explain(t, db, text); !strings.Contains(plan, "SEARCH step USING PRIMARY KEY (job=? AND ord>? AND ord<?)") || strings.Contains(plan, "TEMP B-TREE") {
+		t.Errorf("plan of %s:\n%s", text, plan)
+	}
 }
 
 // The ends of a step that a query spells out are those of its table.

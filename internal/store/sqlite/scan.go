@@ -1,33 +1,23 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // JobKeys finds the keys of jobs; see store.Views.
 func (db *DB) JobKeys(ctx context.Context, f store.JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error) {
 	text, bind := jobKeysQuery(f, rows)
 	err = db.read(ctx, "look for jobs", func(c *conn) error {
-		keys, next = nil, 0
-		seen := 0
-		return c.transient(text, bind, func(cols *columns) error {
-			key, wanted := rowkey.Job(cols.int()), cols.bool()
-			if seen++; seen == rows {
-				next = key
-			}
-			if !wanted {
-				return nil
-			}
-			if keys = append(keys, key); len(keys) == f.Limit {
-				next = key
-				return errPageFull
-			}
-			return nil
-		})
+		keys, next, err = scan[rowkey.Job](c, text, bind, f.Limit, rows)
+		return err
 	})
 	return keys, next, err
 }
@@ -40,13 +30,76 @@ func jobKeysQuery(f store.JobFilter, rows int) (text string, bind func(*row)) {
 	key.keys(f)
 	if openOnly(f) && f.Parent == 0 && f.Continues == 0 {
 		key.add(jobsOpen)
-		key.add("(" + anyOf(f.States) + ")")
+		key.add("(" + anyOf(lifecycle.Job, f.States) + ")")
 		text = "SELECT job.id, " + record.String() + " FROM (SELECT id FROM job INDEXED BY job_open WHERE " + key.String() +
 			" ORDER BY id DESC LIMIT ?) k CROSS JOIN job ON job.id = k.id"
 	} else {
 		text = "SELECT id, " + record.String() + " FROM job WHERE " + key.String() + " ORDER BY id DESC LIMIT ?"
 	}
 	return text, binding(append(append(record.values, key.values...), int64(rows)))
+}
+
+// StepOrds finds the places of steps; see store.Views.
+func (db *DB) StepOrds(ctx context.Context, f store.StepFilter, rows int) (ords []pawl.Ord, next pawl.Ord, err error) {
+	text, bind := stepOrdsQuery(f, rows)
+	err = db.read(ctx, "look for steps", func(c *conn) error {
+		ords, next, err = scan[pawl.Ord](c, text, bind, f.Limit, rows)
+		return err
+	})
+	return ords, next, err
+}
+
+// stepOrdsQuery returns the query for the steps that are looked at, each with whether the
+// filter selects it.
+func stepOrdsQuery(f store.StepFilter, rows int) (text string, bind func(*row)) {
+	selected := "TRUE"
+	if len(f.States) > 0 {
+		selected = anyOf(lifecycle.Step, f.States)
+	}
+	text = "SELECT ord, " + selected + " FROM step WHERE job = ?1 AND ord > ?2 AND ord <= ?3 AND " + jobThere + " ORDER BY ord LIMIT ?4"
+	return text, binding([]any{int64(f.Job), int64(f.After), int64(cmp.Or(f.Through, math.MaxInt64)), int64(rows)})
+}
+
+// StepsAt reads steps with their bodies; see store.Views.
+func (db *DB) StepsAt(ctx context.Context, job rowkey.Job, ords []pawl.Ord) (steps []*pawl.Step, err error) {
+	err = db.read(ctx, "read steps", func(c *conn) error {
+		steps = nil
+		page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: len(ords)}
+		for _, ord := range ords {
+			err := c.each(selectStepBodies, func(b *row) { b.ints(int64(job), int64(ord)) }, func(cols *columns) error {
+				if s := stepTable.readWhole(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+					steps = append(steps, s)
+				}
+				return page.add(cols)
+			})
+			if err != nil {
+				return page.end(err)
+			}
+		}
+		return nil
+	})
+	return steps, err
+}
+
+// scan reads keys, each with whether it is selected, until a limit of these is reached. next
+// is the last key if it stopped at the limit, or has seen as many rows as it may.
+func scan[K ~int64](c *conn, text string, bind func(*row), limit, rows int) (keys []K, next K, err error) {
+	seen := 0
+	err = c.transient(text, bind, func(cols *columns) error {
+		key, selected := K(cols.int()), cols.bool()
+		if seen++; seen == rows {
+			next = key
+		}
+		if !selected {
+			return nil
+		}
+		if keys = append(keys, key); len(keys) == limit {
+			next = key
+			return errPageFull
+		}
+		return nil
+	})
+	return keys, next, err
 }
 
 // transient passes the rows of a query that is prepared for this once to f, until f returns

@@ -129,8 +129,8 @@ func (w *where) keys(f store.JobFilter) {
 
 // records adds the conditions of a filter that the records of jobs have to satisfy.
 func (w *where) records(f store.JobFilter) {
-	w.and(len(f.States) > 0 && !f.TimedOut, "("+anyOf(f.States)+")")
-	w.and(f.TimedOut, "("+anyOf(f.States)+" OR "+store.TimedOut+")")
+	w.and(len(f.States) > 0 && !f.TimedOut, "("+anyOf(lifecycle.Job, f.States)+")")
+	w.and(f.TimedOut, "("+anyOf(lifecycle.Job, f.States)+" OR "+store.TimedOut+")")
 	w.and(f.Workspace != "", "workspace = ?", f.Workspace)
 	w.and(f.Workflow != "", "workflow = ?", f.Workflow)
 	w.and(f.Definition != 0, "definition = ?", int64(f.Definition))
@@ -162,12 +162,12 @@ func binding(values []any) func(*row) {
 	}
 }
 
-// anyOf returns a condition that is true in these states of a job. A name that the machine
-// does not have matches no state.
-func anyOf(states []machine.State) string {
+// anyOf returns a condition that is true in these states. A name that the machine does not
+// have matches no state.
+func anyOf(m *machine.Machine, states []machine.State) string {
 	terms := make([]string, 0, len(states))
 	for _, s := range states {
-		if lifecycle.Job.Has(s) {
+		if m.Has(s) {
 			terms = append(terms, "state = '"+string(s)+"'")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -14,6 +15,9 @@ var scanTests = []test{
 	{name: "J4/JobKeys", run: jobKeys},
 	{name: "J4/JobKeysLook", run: jobKeysLook},
 	{name: "J4/JobKeysOfEnds", run: jobKeysOfEnds},
+	{name: "J4/StepOrds", run: stepOrds},
+	{name: "J4/StepOrdsLook", run: stepOrdsLook},
+	{name: "T8/StepsAt", run: stepsAt},
 }
 
 // keysOf reads the keys of a filter, page by page, and checks each page against its limits.
@@ -134,5 +138,107 @@ func jobKeysOfEnds(e *env) {
 	f := store.JobFilter{States: []machine.State{lifecycle.JobPending, lifecycle.JobRunning}, Limit: 2}
 	for _, rows := range []int{1, 2, 9} {
 		e.diff("in flight", []rowkey.Job{first.key()}, e.keysOf(f, rows))
+	}
+}
+
+// stepOrds: in pages of any size, a filter finds the steps that it selects.
+func stepOrds(e *env) {
+	e.add(3, nil)
+	m := e.add(20, func(m made, b *Batch) {
+		for i, s := range m.steps {
+			if i%3 == 0 {
+				b.MoveStep(m.job, s, lifecycle.StepSkip)
+			}
+			if i%3 == 1 {
+				b.MoveStep(m.job, s, lifecycle.StepCancel)
+			}
+		}
+	})
+	e.add(3, nil)
+	ords := func(from, to int, states ...machine.State) []pawl.Ord {
+		list := []pawl.Ord{}
+		for _, s := range m.steps[from:to] {
+			if len(states) == 0 || slices.Contains(states, s.State) {
+				list = append(list, s.Ord)
+			}
+		}
+		return list
+	}
+	for name, tt := range map[string]struct {
+		f    store.StepFilter
+		want []pawl.Ord
+	}{
+		"all":           {store.StepFilter{}, ords(0, 20)},
+		"state":         {store.StepFilter{States: []machine.State{lifecycle.StepSkipped}}, ords(0, 20, lifecycle.StepSkipped)},
+		"states":        {store.StepFilter{States: []machine.State{lifecycle.StepSkipped, lifecycle.StepPending}}, ords(0, 20, lifecycle.StepSkipped, lifecycle.StepPending)},
+		"no such state": {store.StepFilter{States: []machine.State{"' OR TRUE --"}}, ords(0, 0)},
+		"after":         {store.StepFilter{After: m.steps[11].Ord}, ords(12, 20)},
+		"through":       {store.StepFilter{Through: m.steps[4].Ord}, ords(0, 5)},
+		"one":           {store.StepFilter{After: m.steps[4].Ord - 1, Through: m.steps[4].Ord}, ords(4, 5)},
+		"between":       {store.StepFilter{After: m.steps[4].Ord, Through: m.steps[12].Ord, States: []machine.State{lifecycle.StepCancelled}}, ords(5, 13, lifecycle.StepCancelled)},
+	} {
+		for _, size := range []struct{ limit, rows int }{{100, 100}, {1, 100}, {100, 1}, {2, 3}, {3, 2}} {
+			f, got := tt.f, []pawl.Ord{}
+			f.Job, f.Limit = m.key(), size.limit
+			for {
+				page, next, err := e.st.StepOrds(e.ctx, f, size.rows)
+				e.ok(err)
+				if len(page) > min(size.limit, size.rows) || next != 0 && next <= f.After {
+					e.Fatalf("%s, %+v: next is %d, after %v behind %d", name, size, next, page, f.After)
+				}
+				if got = append(got, page...); next == 0 {
+					break
+				}
+				f.After = next
+			}
+			e.diff(fmt.Sprintf("%s, %+v", name, size), tt.want, got)
+		}
+	}
+}
+
+// stepOrdsLook: a page looks at no more steps than it is allowed, and says where it has
+// stopped.
+func stepOrdsLook(e *env) {
+	m := e.add(9, func(m made, b *Batch) { b.MoveStep(m.job, m.steps[8], lifecycle.StepSkip) })
+	f := store.StepFilter{Job: m.key(), States: []machine.State{lifecycle.StepSkipped}, Limit: 5}
+	for _, want := range []*pawl.Step{m.steps[3], m.steps[7]} {
+		ords, next, err := e.st.StepOrds(e.ctx, f, 4)
+		e.ok(err)
+		e.diff("a page", []pawl.Ord(nil), ords)
+		e.diff("the last that was looked at", want.Ord, next)
+		f.After = next
+	}
+	ords, next, err := e.st.StepOrds(e.ctx, f, 4)
+	e.ok(err)
+	e.diff("the last page", []pawl.Ord{m.steps[8].Ord}, ords)
+	e.diff("the end", pawl.Ord(0), next)
+}
+
+// stepsAt: some steps with their bodies, up to the size of a page.
+func stepsAt(e *env) {
+	m := e.add(6, func(m made, _ *Batch) {
+		for i, s := range m.steps {
+			s.Output = []byte(`"` + large(i) + `"`)
+		}
+	})
+	at := func(is ...int) (ords []pawl.Ord) {
+		for _, i := range is {
+			ords = append(ords, m.steps[i].Ord)
+		}
+		return ords
+	}
+	for name, tt := range map[string]struct {
+		ords []pawl.Ord
+		want []*pawl.Step
+	}{
+		"some":      {at(1, 3, 4), []*pawl.Step{m.steps[1], m.steps[3], m.steps[4]}},
+		"a page":    {at(0, 1, 2, 3, 4, 5), m.steps[:4]},
+		"there":     {append([]pawl.Ord{1}, at(2)...), m.steps[2:3]},
+		"none":      {nil, nil},
+		"not there": {[]pawl.Ord{1}, nil},
+	} {
+		steps, err := e.st.StepsAt(e.ctx, m.key(), tt.ords)
+		e.ok(err)
+		e.diff(name, tt.want, steps)
 	}
 }
