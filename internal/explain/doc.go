@@ -13,9 +13,9 @@
 //     write, so it cannot change anything; of the caches that it shares with the engine,
 //     definitions.Cache and quota.Cache; and of what the engine was configured with: the
 //     silence of workers, and whether this process evaluates jobs.
-//   - lists.go reads the pages of lists. views.go makes the views of jobs and their steps, workers.go, schedules.go, workflows.go
-//     and quotas.go the others. moves.go bounds the moves that a view has, stepPages the
-//     outputs.
+//   - lists.go and steps.go read the pages of lists. views.go makes the views of jobs and
+//     their steps, workers.go, schedules.go, workflows.go and quotas.go the others. moves.go
+//     bounds the moves that a view has, stepPages the outputs.
 //   - history (history.go) merges the trail of a job with the facts that were refused.
 //   - past (past.go) rebuilds a job at a moment: it starts with the view of today, removes what
 //     the trail tells, and applies the entries written by then. A fold does the same for a
@@ -33,12 +33,12 @@
 //
 // # Bounds
 //
-// Lists of jobs and workers have at most maxList records. A page (JobPage) looks at no more
-// than maxRows records, so that what is rare does not make it walk a table; it says where the
-// next one begins. A view has at most maxMoves moves and,
-// once its bodies reach maxListBytes, steps without outputs, and says what it omits. An inquiry
-// reads the instances of a fan-out up to the last one that lives, counts them in groups, and
-// names the first few.
+// Lists of jobs and workers have at most maxList records. A page (JobPage, StepPage)
+// looks at no more than maxRows records, so that what is rare does not make it walk a table,
+// and ends once its bodies reach maxListBytes; it says where the next one begins. A view has
+// at most maxMoves moves and, once its bodies reach maxListBytes, steps without outputs, and
+// says what it omits. An inquiry reads the instances of a fan-out up to the last one that
+// lives, counts them in groups, and names the first few.
 //
 // # Failures
 //

@@ -43,7 +43,7 @@ func (r *Reader) historyOf(ctx context.Context, id pawl.ID) (*history, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &history{store: r.store, job: j, def: def, states: map[pawl.Ord]machine.State{}, measure: pawl.NewMeasure()}, nil
+	return newHistory(r.store, j, def, nil), nil
 }
 
 // A history is the progress of reading a job's history.
@@ -52,12 +52,17 @@ type history struct {
 	job     *pawl.Job
 	def     *workflow.Definition
 	f       func(pawl.Transition) error
+	only    pawl.Ord // of the step at this place; 0: of the whole job
 	states  map[pawl.Ord]machine.State
 	measure *pawl.Measure
 
 	late  []pawl.Refusal // read and not yet passed on
 	after store.RefusalPlace
 	ended bool // there are no more
+}
+
+func newHistory(s Source, j *pawl.Job, def *workflow.Definition, f func(pawl.Transition) error) *history {
+	return &history{store: s, job: j, def: def, f: f, states: map[pawl.Ord]machine.State{}, measure: pawl.NewMeasure()}
 }
 
 func (h *history) entry(ctx context.Context, e *store.Entry) error {
@@ -103,10 +108,12 @@ func (h *history) refused(ctx context.Context, before int64) (err error) {
 			return nil
 		}
 		r := h.late[0]
-		err = h.f(pawl.Transition{Entity: h.name(r.Ord), Step: h.def.Key(r.Ord),
-			Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
-		if err != nil {
-			return err
+		if h.only == 0 || h.only == r.Ord {
+			err = h.f(pawl.Transition{Entity: h.name(r.Ord), Step: h.def.Key(r.Ord),
+				Event: r.Event, Reason: r.Why, Actor: r.Actor, Metadata: r.Data, At: pawl.Timestamp(r.At), Refused: true})
+			if err != nil {
+				return err
+			}
 		}
 		h.late, h.after = h.late[1:], store.RefusalPlace{At: r.At, ID: r.ID}
 	}

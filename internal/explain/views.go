@@ -102,14 +102,9 @@ func (r *Reader) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	if err := r.children(ctx, j, v); err != nil {
 		return nil, err
 	}
-	workers := make(map[rowkey.Worker]string)
+	show := stepViews{reader: r, job: j, def: def}
 	err = r.eachStep(ctx, j.Key(), func(s *pawl.Step, bare bool) {
-		if _, known := workers[s.Worker]; !known && s.Worker != 0 {
-			if w, err := r.store.Worker(ctx, s.Worker); err == nil {
-				workers[s.Worker] = w.ID.Public(pawl.WorkerPrefix)
-			}
-		}
-		step := stepView(j, def, s, workers[s.Worker])
+		step := show.view(ctx, s)
 		step.Omitted = bare
 		v.Steps = append(v.Steps, step)
 	})
@@ -126,6 +121,28 @@ func (r *Reader) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	v.StateHistory, v.HistoryOmitted = own.list, own.omitted
 	showWithheld(v, by)
 	return v, err
+}
+
+// stepViews makes views of the steps of a job.
+type stepViews struct {
+	reader  *Reader
+	job     *pawl.Job
+	def     *workflow.Definition
+	workers map[rowkey.Worker]string // the ids known so far; empty: it cannot be read
+}
+
+func (v *stepViews) view(ctx context.Context, s *pawl.Step) pawl.StepView {
+	worker, known := v.workers[s.Worker]
+	if !known && s.Worker != 0 {
+		if w, err := v.reader.store.Worker(ctx, s.Worker); err == nil {
+			worker = w.ID.Public(pawl.WorkerPrefix)
+		}
+		if v.workers == nil {
+			v.workers = make(map[rowkey.Worker]string)
+		}
+		v.workers[s.Worker] = worker
+	}
+	return stepView(v.job, v.def, s, worker)
 }
 
 // ownMove returns a move of a job for its own view.
@@ -341,8 +358,12 @@ func showWithheld(v *pawl.JobView, by *audit.Withheld) {
 	if v.Error == nil && (v.Status == lifecycle.JobFailed || v.Redacted && v.Status == lifecycle.JobCanceled) {
 		v.Error = pawl.Redacted()
 	}
-	for i := range v.Steps {
-		s := &v.Steps[i]
+	showWithheldSteps(v.Steps, by)
+}
+
+func showWithheldSteps(steps []pawl.StepView, by *audit.Withheld) {
+	for i := range steps {
+		s := &steps[i]
 		if s.Redacted = by.Step(int64(s.Ord)); s.Redacted && s.Error == nil && s.Status == lifecycle.StepPermanentError {
 			s.Error = pawl.Redacted()
 		}

@@ -64,6 +64,13 @@ type Inspect interface {
 	// there are more. next is the Before of the next page, empty after the last one.
 	JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobView, next string, err error)
 	RecentJobs(ctx context.Context, workspace string, limit int, f func(*pawl.Job) (more bool)) error
+
+	// StepPage lists steps of a job, in the order of the workflow. A page may be short though
+	// there are more. next is the After of the next page, empty after the last one.
+	StepPage(ctx context.Context, id pawl.ID, q pawl.StepQuery) (steps []pawl.StepView, next string, err error)
+	Step(ctx context.Context, id pawl.ID) (s *pawl.StepView, job pawl.ID, workspace string, err error)
+	StepHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
+
 	History(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
 	HistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
 	Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error)

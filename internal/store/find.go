@@ -23,6 +23,12 @@ func NoJob(id pawl.ID) error {
 	return &pawl.Error{Kind: pawl.NotFound, Entity: public, Message: "there is no job " + public, Hint: "list the jobs with: pawl jobs"}
 }
 
+// NoStep returns the error that there is no step with that id.
+func NoStep(id pawl.ID) error {
+	public := id.Public(pawl.StepPrefix)
+	return &pawl.Error{Kind: pawl.NotFound, Entity: public, Message: "there is no step " + public}
+}
+
 // FindWorker reads a worker by its public id. The error is of kind NotFound if there is none.
 func FindWorker(ctx context.Context, v Views, id pawl.ID) (*pawl.Worker, error) {
 	w, err := v.Worker(ctx, id.WorkerKey())
