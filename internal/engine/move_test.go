@@ -3,12 +3,14 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
@@ -260,6 +262,39 @@ func TestMoveRaces(t *testing.T) {
 			t.Errorf("%s after %d moves with %d rows and %d steps", v.Status, moves, rows, len(v.Steps))
 		}
 		p.settled(id)
+		verify(t, p.store)
+	})
+}
+
+// TestMoveOnceAfterAnother: a move with a request id that finds the job moved by others
+// stores nothing, and moves it from there (J8, T12).
+func TestMoveOnceAfterAnother(t *testing.T) {
+	t.Parallel()
+	onShared(t, func(t *testing.T, db *database) {
+		p, sly := start(t, db.open(), setup{}), &slyStore{Store: db.open()}
+		e := engine.New(engine.Config{Store: sly, Passive: true})
+		t.Cleanup(e.Close)
+		for n := range 3 {
+			p.addVersion(fmt.Sprintf("name: flow\nsteps: [{id: a, event: {name: go}}, {id: b%d, event: {name: go}, needs: [a]}]\n", n))
+		}
+		id := p.submitVersion("flow", 1)
+		p.waiting(id, "a")
+		sly.then = func() { // the job is read for its workspace
+			sly.then = func() { must(t, p.move(id, 2, false)) } // and to prepare the move
+			sly.armed.Store(true)
+		}
+		sly.armed.Store(true)
+		c := ann
+		c.RequestID = "r"
+		for _, e := range []*engine.Engine{e, p.engine} {
+			m, err := e.MoveJob(t.Context(), id, 3, false, c)
+			if err != nil || m == nil || m.From.Version != 2 || m.To.Version != 3 {
+				t.Errorf("moved: %+v, %v; want it from version 2 to 3", m, err)
+			}
+		}
+		if v := p.job(id); v.Version != 3 {
+			t.Errorf("the job has version %d", v.Version)
+		}
 		verify(t, p.store)
 	})
 }
