@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,10 +10,12 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -262,5 +265,51 @@ func TestRequestIDs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestARequestUnderWayPostgres: a request whose first copy another process is committing
+// waits for at most a second, and is then refused without a stored answer; other commands
+// are not refused with it (J8).
+func TestARequestUnderWayPostgres(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	db := &database{t: t, kind: "postgres", where: pgtest.Copy(t, migrated)}
+	p := start(t, db.open(), setup{})
+	id := p.submit(define(t, oneStep), "")
+	conn, err := pgx.Connect(ctx, db.where)
+	must(t, err)
+	defer conn.Close(context.Background())
+	tx, err := conn.Begin(ctx)
+	must(t, err)
+	_, err = tx.Exec(ctx, "insert into idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at) values ('default', 'k', '', '', 0, 0, 0)")
+	must(t, err)
+	c := ann
+	c.RequestID = "k"
+	subs := submissions(define(t, oneStep), 2)
+	subs[0].RequestID = "k"
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := p.engine.PauseJob(ctx, id, c); !errors.Is(err, link.ErrKeyHeld) || pawl.KindOf(err) != pawl.Conflict {
+			t.Errorf("pause: %v; want it refused as under way", err)
+		}
+	})
+	all.Go(func() {
+		done, err := p.engine.Submit(ctx, subs[0])
+		if err != nil || !errors.Is(done[0].Err, link.ErrKeyHeld) {
+			t.Errorf("submit: %+v, %v; want it refused as under way", done, err)
+		}
+	})
+	for range 20 {
+		all.Go(func() {
+			if done, err := p.engine.Submit(ctx, subs[1]); err != nil || done[0].Err != nil {
+				t.Errorf("another submission: %+v, %v", done, err)
+			}
+		})
+	}
+	all.Wait()
+	must(t, tx.Rollback(ctx))
+	if r, err := p.engine.PauseJob(ctx, id, c); err != nil || r.Replayed {
+		t.Errorf("after that: %+v, %v", r, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -102,7 +103,7 @@ func (r *request) replay(ctx context.Context, out reply) (done bool, err error) 
 		return false, nil
 	}
 	k := &keyed{request: r, out: out}
-	err = r.e.committer.one(ctx, k)
+	err = k.result(r.e.committer.one(ctx, k))
 	return err == nil && k.replayed, err
 }
 
@@ -149,9 +150,17 @@ func (k *keyed) renew() {
 // result returns the error of the command, given that of its commit.
 func (k *keyed) result(err error) error {
 	if err != nil {
-		return err // the commit may still be in progress
+		return orHeld(err, k.key) // the commit may still be in progress
 	}
 	return k.refusal
+}
+
+// orHeld returns link.ErrKeyHeld if the key is why a commit failed.
+func orHeld(err error, key store.IdempotencyKey) error {
+	if key.Key != "" && errors.Is(err, store.ErrKeyHeld) {
+		return link.KeyHeld(key.Key)
+	}
+	return err
 }
 
 func (k *keyed) decide(t *tx) error {

@@ -90,7 +90,10 @@ func (s *submit) result(err error) pawl.Submitted {
 	if err == nil {
 		err = s.refusal
 	}
-	return pawl.Submitted{ID: s.answered, Receipt: s.receipt, Replayed: s.receipt.Replayed, Err: err}
+	if err != nil {
+		return pawl.Submitted{Replayed: s.receipt.Replayed, Err: orHeld(err, s.key)}
+	}
+	return pawl.Submitted{ID: s.answered, Receipt: s.receipt, Replayed: s.receipt.Replayed}
 }
 
 // newSubmit returns the command for a submission. def is a definition that may fit it, or

@@ -31,8 +31,8 @@ func KeyReused(id string) error {
 	return &keyError{pawl.Errorf(pawl.Invalid, "request_id %q was used for another request", id), ErrKeyReused}
 }
 
-// KeyHeld returns the ErrKeyHeld of a request id that a transaction of a user has taken. It
-// is of kind Conflict.
+// KeyHeld returns the ErrKeyHeld of a request id: another process, or a transaction of a
+// user, has taken it, and has not committed yet. It is of kind Conflict.
 func KeyHeld(id string) error {
 	return &keyError{&pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("request_id %q is used by a transaction that is still open", id),
 		Hint: "give the same request again when that transaction has ended"}, ErrKeyHeld}

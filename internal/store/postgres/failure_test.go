@@ -214,6 +214,55 @@ func TestDeadlocksAreTriedAgain(t *testing.T) {
 	}
 }
 
+// TestAKeyThatStaysTaken: a transaction waits for one that has taken its key only for a
+// moment, and the limit is for that wait alone (J8).
+func TestAKeyThatStaysTaken(t *testing.T) {
+	t.Parallel()
+	ctx, db := t.Context(), fresh(t)
+	holder, err := pgx.Connect(ctx, db.cfg.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(context.Background())
+	tx, err := holder.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, takeFrom(someKeys), []string{"w"}, []string{"k"}); err != nil {
+		t.Fatal(err)
+	}
+	q := &store.Query{Keys: []store.IdempotencyKey{{Workspace: "w", Key: "k"}}}
+	look := func() (isNew bool, err error) {
+		err = db.Do(ctx, q, func(f *store.Facts) (*store.Changes, error) { isNew = f.Keys[q.Keys[0]].New; return nil, nil })
+		return isNew, err
+	}
+	began := time.Now()
+	if _, err := look(); !errors.Is(err, store.ErrKeyHeld) || pawl.KindOf(err) != pawl.Conflict {
+		t.Errorf("got %v, want ErrKeyHeld", err)
+	}
+	if took := time.Since(began); took < 400*time.Millisecond {
+		t.Errorf("it waited only %s", took)
+	}
+	if err := tx.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if isNew, err := look(); err != nil || !isNew {
+		t.Errorf("afterwards: new %t, %v", isNew, err)
+	}
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if _, err := db.read(ctx, conn.Conn().PgConn(), q); err != nil {
+		t.Fatal(err)
+	}
+	var limit string
+	if err := conn.QueryRow(ctx, "show lock_timeout").Scan(&limit); err != nil || limit != "0" {
+		t.Errorf("behind the keys lock_timeout is %q, %v", limit, err)
+	}
+}
+
 // TestIdempotencyKeys: the first transaction of a key stores the answer, others
 // wait for it and see it, and an expired one is free again (J8).
 func TestIdempotencyKeys(t *testing.T) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -66,8 +67,11 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 	readAhead = &statement{"read_ahead", "select " + names("s", stepTable.plain) + `, xid from unnest($1::bigint[]) as u(job) cross join lateral
   (select *, xmin as xid from step where step.job = u.job order by ord limit ` + strconv.Itoa(maxCachedSteps) + `) s where state = 'pending'`}
 
-	// A racing insert of the same key waits here until the other is over. The
-	// second statement returns the keys that the first one did not take.
+	// A racing insert of the same key waits in takeKeys until the other is over, or until
+	// keyWait has passed. readKeys returns the keys that it did not take.
+	limitWait = &statement{"limit_wait", "set local lock_timeout = '" + keyWait + "'"}
+	waitOn    = &statement{"wait_on", "set local lock_timeout to default"}
+
 	takeKeys = &statement{"take_keys", `with u as materialized (
   select workspace, key, case when pg_try_advisory_lock_shared(` + keyLock + `) then pg_advisory_unlock_shared(` + keyLock + `) else false end as free
   from ` + someKeys + ` order by 1, 2
@@ -90,6 +94,10 @@ select * from taken union all select workspace, key, false from u where not free
 )
 
 const (
+	// keyWait is how long a transaction waits for another one that has taken a key. The
+	// caller tries it twice at most: among others, and alone.
+	keyWait = "500ms"
+
 	keyLock  = "hashtextextended(workspace || chr(1) || key, 7017151)" // the number of a key's advisory lock
 	someKeys = "unnest($1::text[], $2::text[]) as u(workspace, key)"
 )
@@ -113,9 +121,10 @@ type reading struct {
 	claimCursor func(routes []rowkey.Route) *claimCursor
 	steps       map[pawl.StepKey]*foundRow[pawl.Step]
 	workers     map[rowkey.Worker]xid
-	ahead       []rowkey.Job // jobs of which steps are read for later transactions,
-	later       []cachedStep // these
-	optimistic  bool         // from cached rows: nothing was read, and nothing is locked
+	ahead       []rowkey.Job      // jobs of which steps are read for later transactions,
+	later       []cachedStep      // these
+	optimistic  bool              // from cached rows: nothing was read, and nothing is locked
+	keysTaken   pgconn.CommandTag // empty until the keys are taken
 }
 
 func newReading(q *store.Query) *reading {
@@ -135,7 +144,7 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
 	if err := p.run(ctx); err != nil {
-		return nil, err
+		return nil, r.orHeld(err)
 	}
 	for _, g := range r.groups {
 		if g.claimCursor != nil {
@@ -209,8 +218,18 @@ func (r *reading) queueKeys(p *pipe) {
 		workspaces[i], keys[i] = k.Workspace, k.Key
 	}
 	w, k := texts(workspaces), texts(keys)
+	p.add(limitWait, nil)
 	p.add(takeKeys, r.taken, w, k)
+	p.addTagged(waitOn, &r.keysTaken)
 	p.add(readKeys, r.answer, w, k)
+}
+
+// orHeld returns store.ErrKeyHeld if err is that a key was waited for too long.
+func (r *reading) orHeld(err error) error {
+	if code(err) != codeLockTimeout || len(r.q.Keys) == 0 || r.keysTaken.String() != "" {
+		return err
+	}
+	return &pawl.Error{Kind: pawl.Conflict, Message: "a request id is in use", Hint: "try again", Err: fmt.Errorf("%w: %w", store.ErrKeyHeld, err)}
 }
 
 func (r *reading) distinctKeys() []store.IdempotencyKey {

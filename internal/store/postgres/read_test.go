@@ -27,7 +27,7 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 	}{
 		"nothing":   {store.Query{}, nil},
 		"pools":     {store.Query{Pools: pools}, []*statement{lockPools, countPools}},
-		"keys":      {store.Query{Keys: keys}, []*statement{takeKeys, readKeys}},
+		"keys":      {store.Query{Keys: keys}, []*statement{limitWait, takeKeys, waitOn, readKeys}},
 		"names":     {store.Query{Names: names}, []*statement{readVersions}},
 		"schedules": {store.Query{Schedules: schedule}, []*statement{readSchedules}},
 		"scheduled": {store.Query{Scheduled: scheduled}, []*statement{readSchedules}},
@@ -42,7 +42,7 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 				Keys: keys, Pools: pools, Names: names, Schedules: schedule, Scheduled: scheduled, Workers: worker, Jobs: job, Steps: steps,
 				Signals: job, Waiting: []store.JobLimit{{Job: 1, Limit: 1}}, Open: job, Nodes: job, Held: worker, Claims: claims,
 			},
-			[]*statement{lockPools, countPools, takeKeys, readKeys, readSchedules, readWorkers, readJobs, readSignals, readVersions, readSteps, claimOne},
+			[]*statement{lockPools, countPools, limitWait, takeKeys, waitOn, readKeys, readSchedules, readWorkers, readJobs, readSignals, readVersions, readSteps, claimOne},
 		},
 	}
 	for name, tt := range tests {
