@@ -17,7 +17,7 @@ type Submission struct {
 	Description string
 	Dir         string // the folder that commands start in, absolute; empty: one of the job, which the worker makes
 	Actor       string // who asks, for the audit trail
-	RequestID   string // idempotency key; empty: none (J8)
+	RequestID   string // idempotency key, as in a Change; empty: none (J8)
 	Private     bool   // only the process that submits it runs it
 	Priority    int    // MinPriority to MaxPriority; each point is worth a minute of waiting
 	Version     int    // of the registered workflow that the definition is, or 0
@@ -243,6 +243,12 @@ type StepQuery struct {
 }
 
 // A Change says who requests an operation, and why.
+//
+// A request id makes the operation idempotent (J8): for an hour the same request returns the
+// same result, be it that it was refused, and another request with that id is an error of
+// kind Invalid. It is of 1 to 255 visible characters of ASCII; empty means none. A request
+// whose first copy is still being carried out is an error of kind Conflict, and may be given
+// again, as after a failure of the database.
 type Change struct {
 	Actor     string
 	Reason    string

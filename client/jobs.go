@@ -22,12 +22,12 @@ type Submission struct {
 	Workspace   string // default: the client's
 	Description string
 	Actor       string // default: the client's
-	RequestID   string // idempotency key: the same submission with the same key is the same job (J8); empty: none
+	RequestID   string // idempotency key: the same submission with the same key is the same job (J8); see pawl.Change
 	Priority    int    // pawl.MinPriority to pawl.MaxPriority; each point is worth a minute of waiting
 	Private     bool   // only a worker that is given this job by its id runs it, in the process that submits it
 }
 
-// Jobs submits jobs and changes them.
+// Jobs submits jobs and changes them. A change returns what it did to the job.
 type Jobs struct{ base }
 
 // Submit submits a job of a workflow and returns its id. The inputs are encoded as a

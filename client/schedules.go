@@ -9,7 +9,7 @@ import (
 )
 
 // Schedules makes jobs at the times of cron expressions. A schedule is identified by
-// its name in the client's workspace.
+// its name in the client's workspace. A change returns what it did to the schedule.
 type Schedules struct{ base }
 
 func (s *Schedules) named(name string) pawl.ScheduleName {

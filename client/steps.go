@@ -8,7 +8,8 @@ import (
 )
 
 // Steps changes single steps of jobs. A step is named by its key: its id in the file, and
-// for an instance of a fan-out the id with its index or key, such as load[3].
+// for an instance of a fan-out the id with its index or key, such as load[3]. A change
+// returns what it did to the step.
 type Steps struct{ base }
 
 // Retry lets the next attempt of a step that waits for its backoff begin now.
@@ -28,7 +29,8 @@ func (s *Steps) Resolve(ctx context.Context, job pawl.ID, step string, output js
 	return s.engine.ResolveStep(ctx, job, step, output, s.by(c))
 }
 
-// Approvals decides approvals and sends signals.
+// Approvals decides approvals and sends signals. A decision returns what it did to the step,
+// a signal what it did to the job.
 type Approvals struct{ base }
 
 // Approve completes an approval, with the fields of its form, by name. A field that is
