@@ -104,7 +104,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		if err != nil {
 			return err
 		}
-		p.Answer(s.Metrics, s.Unready)
+		p.Answer(s.Metrics, s.Unready, nil)
 		end, err := p.Served(ctx)
 		if err != nil {
 			return err

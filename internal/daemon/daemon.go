@@ -53,7 +53,13 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	m.Watch(host.Stats, host.Counts)
 	if d.Port != nil {
-		d.Port.Answer(m, func(ctx context.Context) []string { return append(unready(ctx, d.Store), host.Unready()...) })
+		d.Port.Answer(m, func(request context.Context) []string {
+			reasons := append(unready(request, d.Store), host.Unready()...)
+			if ctx.Err() != nil {
+				reasons = append(reasons, "the process is ending")
+			}
+			return reasons
+		}, nil)
 	}
 	defer superviseHost(ctx, host, d.Log)()
 	return f(ctx)

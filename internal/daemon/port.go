@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,22 +14,44 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
 const (
 	readyLimit = 2 * time.Second // for the checks of /readyz
-	portGrace  = 2 * time.Second // for requests under way when the port is closed
+	maxHeader  = 16 << 10        // bytes of a request's header; net/http adds 4096
+	sendBuffer = 64 << 10        // bytes that the kernel keeps for a client that does not read
 )
 
-// A Port serves HTTP about this process, as one of its components.
+// portLimits are what one client may take from the others.
+type portLimits struct {
+	header      time.Duration // for the header of a request
+	body        time.Duration // for its body; see api.AllowRead
+	response    time.Duration // from the end of the header to that of the response; see api.AllowWrite
+	idle        time.Duration // between two requests
+	grace       time.Duration // for requests under way when the port is closed
+	connections int64
+}
+
+var defaultLimits = portLimits{
+	header: 5 * time.Second, body: 30 * time.Second, response: time.Minute, idle: time.Minute,
+	grace: 2 * time.Second, connections: 10_000,
+}
+
+// raw are the paths that take bodies of any media type.
+var raw = []string{"/api/steps/*/log"}
+
+// A Port serves HTTP, as one of the components of this process.
 type Port struct {
-	log     *slog.Logger
-	handler http.Handler
-	Address string                       // the actual address, once it is open
-	opened  atomic.Pointer[net.Listener] // open, and not served yet
-	asked   atomic.Uint64
-	last    atomic.Int64 // nanoseconds
+	log      *slog.Logger
+	limits   portLimits
+	handler  http.Handler
+	Address  string                       // the actual address, once it is open
+	opened   atomic.Pointer[net.Listener] // open, and not served yet
+	draining atomic.Bool                  // from the end of a run to the next one
+	asked    atomic.Uint64
+	last     atomic.Int64 // nanoseconds
 }
 
 // CheckAddress returns an error of kind Invalid unless the address is a host of the loopback
@@ -57,34 +80,76 @@ func OpenPort(address string, log *slog.Logger) (*Port, error) {
 		_ = l.Close() // its address was never published
 		return nil, pawl.Errorf(pawl.Invalid, "it resolves to %s: want an address of the loopback interface", l.Addr())
 	}
-	p := &Port{log: log, Address: l.Addr().String()}
+	p := &Port{log: log, limits: defaultLimits, Address: l.Addr().String()}
 	p.opened.Store(&l)
 	return p, nil
 }
 
-// Answer sets what the port serves: metrics, and the reasons why the process cannot do its
-// work.
-func (p *Port) Answer(m http.Handler, unready func(context.Context) []string) {
+// Answer sets what the port serves: metrics, the reasons why the process cannot do its work,
+// and the operations of the API with their documents, unless they are nil.
+func (p *Port) Answer(m http.Handler, unready func(context.Context) []string, operations http.Handler) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyLimit)
 		defer cancel()
-		if reasons := unready(ctx); len(reasons) > 0 {
+		reasons := unready(ctx)
+		if p.draining.Load() {
+			reasons = append(reasons, "http is closing")
+		}
+		if len(reasons) > 0 {
 			http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	p.handler = mux
+	mux.HandleFunc("GET /problems/{slug}", api.Explain)
+	own := api.NotFound(mux)
+	p.handler = api.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if operations != nil && isOperation(r.URL.Path) {
+			operations.ServeHTTP(w, r)
+			return
+		}
+		own.ServeHTTP(w, r)
+	}), api.GuardConfig{Raw: raw, Log: p.log})
 }
 
-// ServeHTTP counts the requests.
+// isOperation reports whether a path belongs to the API.
+func isOperation(path string) bool {
+	for _, prefix := range []string{"/api/", "/openapi", "/problems/"} {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return path == "/docs" || strings.HasPrefix(path, "/docs/")
+}
+
+// ServeHTTP counts the requests, and limits the time for their bodies.
 func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.asked.Add(1)
 	p.last.Store(time.Now().UnixNano())
+	if r.Body != nil && r.Body != http.NoBody {
+		if c := http.NewResponseController(w); c.SetReadDeadline(time.Now().Add(p.limits.body)) == nil {
+			r.Body = &timedBody{ReadCloser: r.Body, conn: c}
+		}
+	}
 	p.handler.ServeHTTP(w, r)
+}
+
+// A timedBody is a body with a deadline, which ends with the body: net/http goes on to read from
+// the connection, and would take a late deadline for the end of the client.
+type timedBody struct {
+	io.ReadCloser
+	conn *http.ResponseController
+}
+
+func (b *timedBody) Read(data []byte) (int, error) {
+	n, err := b.ReadCloser.Read(data)
+	if err == io.EOF {
+		_ = b.conn.SetReadDeadline(time.Time{}) // the connection is gone
+	}
+	return n, err
 }
 
 // component returns the port as a component of the process.
@@ -98,14 +163,18 @@ func (p *Port) component() server.Component {
 	}}
 }
 
-// run serves until ctx ends; requests under way may then take up to portGrace.
+// run serves until ctx ends. The contexts of the requests under way then end, too; their
+// responses may take as long as the grace.
 func (p *Port) run(ctx context.Context) error {
 	l, err := p.listener()
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: p, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn)}
+	p.draining.Store(false)
+	requests, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	s := p.server(requests)
+	s.RegisterOnShutdown(end)
 	failed := make(chan error, 1) // 1: the receiver may be gone
 	go func() { failed <- s.Serve(l) }()
 	select {
@@ -113,13 +182,56 @@ func (p *Port) run(ctx context.Context) error {
 		return errors.Join(err, s.Close())
 	case <-ctx.Done():
 	}
-	over, cancel := context.WithTimeout(context.Background(), portGrace)
+	p.draining.Store(true)
+	over, cancel := context.WithTimeout(context.Background(), p.limits.grace)
 	defer cancel()
 	if s.Shutdown(over) != nil {
 		err = s.Close()
 	}
 	<-failed
 	return err
+}
+
+// server returns a server of one run, whose requests have contexts below ctx.
+func (p *Port) server(ctx context.Context) *http.Server {
+	c := &connections{limit: p.limits.connections, log: p.log}
+	return &http.Server{
+		Handler: p, DisableGeneralOptionsHandler: true,
+		ReadHeaderTimeout: p.limits.header, WriteTimeout: p.limits.response, IdleTimeout: p.limits.idle,
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if t, ok := c.(*net.TCPConn); ok {
+				_ = t.SetWriteBuffer(sendBuffer) // the kernel's own size is only larger
+			}
+			return ctx
+		},
+		ConnState: c.count,
+	}
+}
+
+// connections counts the open connections of a server, and closes those beyond the limit.
+type connections struct {
+	limit int64
+	log   *slog.Logger
+	open  atomic.Int64
+	full  atomic.Bool // some were closed, and it is logged
+}
+
+func (c *connections) count(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if n := c.open.Add(1); n > c.limit {
+			_ = conn.Close() // its client sees the end
+			if !c.full.Swap(true) {
+				c.log.Warn("more clients connect than the port serves; the rest is closed", "limit", c.limit)
+			}
+		}
+	case http.StateClosed, http.StateHijacked:
+		if c.open.Add(-1) < c.limit/2 {
+			c.full.Store(false)
+		}
+	}
 }
 
 func (p *Port) listener() (net.Listener, error) {
