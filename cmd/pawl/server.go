@@ -34,8 +34,11 @@ there is no leader, and each may be killed at any moment.
 --silence is how long a worker may be silent before it counts as dead and its steps go
 to others: 6s by default, at least 2s, and at least three times the --beat of the
 workers. --retention removes what ended longer ago than that, like "pawl prune".
---listen serves metrics for Prometheus and the readiness of the server over HTTP. The
-parts of the server are services: see "pawl service list".`
+
+The server serves metrics for Prometheus and its readiness over HTTP, to this machine
+only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen gives
+it another address, and --listen none no port. The parts of the server are services: see
+"pawl service list".`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}
@@ -55,8 +58,11 @@ same database and workspace, for example with "pawl submit", run here.
 
 --capacity is how many steps run at once, 10 by default. --queue names a queue to serve,
 by default the queue "default"; it may be repeated. --retention removes what ended longer
-ago, like "pawl prune". --listen serves metrics for Prometheus and the readiness of the
-process over HTTP.
+ago, like "pawl prune".
+
+The process serves metrics for Prometheus and its readiness over HTTP, to this machine
+only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen gives
+it another address, and --listen none no port.
 
 Ctrl-C or SIGTERM interrupts the running steps, which become pending again for the next
 worker; the exit code is 0. A second Ctrl-C exits at once.`
@@ -88,7 +94,7 @@ type service struct {
 	isolation string        // for all steps of its worker: run or stop
 	floor     float64       // of memory and disk, in percent
 	folders   workdir       // for the jobs that its worker runs
-	listen    string        // the address for HTTP; empty: none
+	listen    string        // the address for HTTP; empty: the default; noPort: none
 }
 
 const (
@@ -107,7 +113,7 @@ func (s *service) bindName(c *cobra.Command) {
 func (s *service) bindEngine(c *cobra.Command) {
 	c.Flags().DurationVar(&s.silence, "silence", health.Silence, "how long a worker may be silent before its steps go to others, 2s or more")
 	bindRetention(c, &s.retention)
-	bindListen(c, &s.listen)
+	bindListen(c, &s.listen, daemon.DefaultAddress+", or a free port if that is taken")
 }
 
 func (s *service) bindWorker(c *cobra.Command) {
@@ -250,14 +256,17 @@ func terminated(err error) error {
 	return err
 }
 
+// noPort is the value of --listen for no port.
+const noPort = "none"
+
 // bindListen adds the flag --listen to a process that serves HTTP.
-func bindListen(c *cobra.Command, address *string) {
-	c.Flags().StringVar(address, "listen", "", "serve /metrics, /healthz and /readyz over HTTP on this loopback address, such as 127.0.0.1:9464; default: no port")
+func bindListen(c *cobra.Command, address *string, byDefault string) {
+	c.Flags().StringVar(address, "listen", "", "serve HTTP on this loopback address, such as 127.0.0.1:9464, or none: on no port; default "+byDefault)
 }
 
 // checkListen returns an error if the flag --listen is invalid.
 func checkListen(address string) error {
-	if address == "" {
+	if address == "" || address == noPort {
 		return nil
 	}
 	if err := daemon.CheckAddress(address); err != nil {
@@ -266,12 +275,8 @@ func checkListen(address string) error {
 	return nil
 }
 
-// openPort opens the port at an address that checkListen has accepted, and prints its URL. For
-// an empty address it returns nil.
+// openPort opens the port at an address that checkListen has accepted, and prints its URL.
 func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
-	if address == "" {
-		return nil, nil
-	}
 	p, err := daemon.OpenPort(address, a.log)
 	switch pawl.KindOf(err) {
 	case pawl.Unavailable:
@@ -280,14 +285,41 @@ func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 		return nil, usage("", "--listen %q: %s", address, err)
 	}
 	if err == nil {
-		fmt.Fprintf(w, "http://%s serves /metrics, /healthz and /readyz\n", p.Address)
+		present(p, w)
 	}
 	return p, err
 }
 
+// present prints the URL of a port.
+func present(p *daemon.Port, w io.Writer) {
+	taken := ""
+	if p.Taken != "" {
+		taken = "; " + p.Taken + " is taken"
+	}
+	fmt.Fprintf(w, "http://%s serves /metrics, /healthz and /readyz%s\n", p.Address, taken)
+}
+
+// portOf opens the port of a long-lived process. It returns nil if the process serves no HTTP:
+// its user wants none, or nothing can listen on the loopback interface.
+func (a *app) portOf(s *service) (*daemon.Port, error) {
+	switch s.listen {
+	case noPort:
+		return nil, nil
+	case "":
+		p, err := daemon.OpenDefaultPort(daemon.DefaultAddress, a.log)
+		if err != nil {
+			a.log.Warn("this process serves no HTTP", "error", err)
+			return nil, nil
+		}
+		present(p, a.stderr)
+		return p, nil
+	}
+	return a.openPort(s.listen, a.stderr)
+}
+
 // staffed runs f beside the parts of the engine of a long-lived process.
 func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context.Context) error) error {
-	p, err := a.openPort(s.listen, a.stderr)
+	p, err := a.portOf(s)
 	if err != nil {
 		return err
 	}

@@ -28,11 +28,18 @@ type serverProcess struct {
 	host *control.Client
 }
 
-// startServer starts a process that stays, and waits until it says that it answers.
+// startServer starts a process that stays, at a free port, and waits until it says that it
+// answers.
 func startServer(t *testing.T, role string, args ...string) *serverProcess {
 	t.Helper()
+	return startAtDefault(t, role, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// startAtDefault is startServer at the default port, if args name no other.
+func startAtDefault(t *testing.T, role string, args ...string) *serverProcess {
+	t.Helper()
 	dir := shortDir(t)
-	s := &serverProcess{Cmd: exec.Command(binary(t), append([]string{role, "--listen", "127.0.0.1:0"}, args...)...), t: t, dir: dir}
+	s := &serverProcess{Cmd: exec.Command(binary(t), append([]string{role}, args...)...), t: t, dir: dir}
 	s.Env = append(os.Environ(), "PAWL_DATABASE="+filepath.Join(dir, "pawl.db"), "PAWL_RUNTIME_DIR="+filepath.Join(dir, "run"), "XDG_STATE_HOME="+dir)
 	errs, err := os.Create(filepath.Join(dir, "err"))
 	if err != nil {
@@ -209,7 +216,7 @@ func TestPartsOfDev(t *testing.T) {
 	s.stop()
 
 	for name, place := range map[string]string{"a file": file, "a folder of all": "/"} {
-		third := exec.Command(binary(t), "server", "--database", filepath.Join(s.dir, "pawl.db"))
+		third := exec.Command(binary(t), "server", "--listen", "none", "--database", filepath.Join(s.dir, "pawl.db"))
 		third.Env = append(os.Environ(), "PAWL_RUNTIME_DIR="+place)
 		errs, err := third.StderrPipe()
 		if err == nil {
@@ -229,9 +236,35 @@ func TestPartsOfDev(t *testing.T) {
 			t.Error(err)
 		}
 		rest, _ := io.ReadAll(errs)
-		if said := string(b[:n]) + string(rest); third.Wait() != nil || !strings.Contains(said, "pawl service does not reach this process") || !strings.Contains(said, "has stopped") {
+		if said := string(b[:n]) + string(rest); third.Wait() != nil || !strings.Contains(said, "pawl service does not reach this process") || !strings.Contains(said, "has stopped") || strings.Contains(said, "http://") {
 			t.Errorf("with %s for a folder of sockets: %s", name, said)
 		}
+	}
+}
+
+// TestTwoServersOnOneMachine have the same default port: one of them takes another, and says so
+// where its parts are listed (S14).
+func TestTwoServersOnOneMachine(t *testing.T) {
+	t.Parallel()
+	moved := 0
+	for _, s := range []*serverProcess{startAtDefault(t, "server"), startAtDefault(t, "dev")} {
+		s.until("it works", func() bool { return strings.Contains(s.said(), "stop with Ctrl-C") })
+		s.until("it is ready", func() bool { status, _ := s.get("/readyz"); return status == http.StatusOK })
+		v, err := s.host.Service(t.Context(), "http")
+		if err != nil || !strings.HasPrefix(v.Status, "serves "+s.url) {
+			t.Errorf("%+v, %v", v, err)
+		}
+		taken := strings.Contains(s.said(), s.url+" serves /metrics, /healthz and /readyz; 127.0.0.1:7295 is taken\n")
+		if taken {
+			moved++
+		}
+		if atDefault := s.url == "http://127.0.0.1:7295"; taken == atDefault || taken != strings.Contains(v.Status, ", since 127.0.0.1:7295 is taken") {
+			t.Errorf("at %s: %s\n%s", s.url, v.Status, s.said())
+		}
+		defer s.stop()
+	}
+	if moved == 0 {
+		t.Error("two processes have the default port")
 	}
 }
 

@@ -64,7 +64,7 @@ func newSupervise(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&o.name, "name", "", "its name; default the name given in the file, or that of the file")
 	c.Flags().StringVar(&o.state, "state", "", "the folder for logs and history")
-	bindListen(c, &o.listen)
+	bindListen(c, &o.listen, "no port")
 	c.Flags().BoolVar(&o.watch, "watch", true, "read the file again after a change")
 	c.Flags().BoolVar(&o.verbose, "verbose", false, "show the output of the programs as they print it")
 	return c
@@ -99,7 +99,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		return err
 	}
 	s.Metrics.Watch(s.Stats, nil)
-	if o.listen != "" {
+	if o.listen != "" && o.listen != noPort {
 		p, err := a.openPort(o.listen, a.logs)
 		if err != nil {
 			return err

@@ -7,17 +7,17 @@
 //
 // A [Daemon] runs the components of a process beside its work, as services of one server.Host.
 // [Work] is that work in the case of a worker: it runs one worker, and drains it when the
-// process has to end. A [Port] serves /metrics, /healthz, /readyz and an API, if it is given one, on an
-// address of the loopback interface, behind an api.Guard; a supervisor of programs uses one by
-// itself ([Port.Served]). A [Guard] stops the work when the schema is migrated to a version that
-// this program does not work on.
+// process has to end. A [Port] serves /metrics, /healthz, /readyz and an API, if it is given one,
+// on an address of the loopback interface, behind an api.Guard; a supervisor of programs uses one
+// by itself ([Port.Served]). A [Guard] stops the work when the schema is migrated to a version
+// that this program does not work on.
 //
 // # Failures
 //
 // The host restarts a component that ends. The port and the socket are opened before anything
-// else, so that an address in use is an error of the command. A socket that cannot be opened
-// is reported by a callback, and the work goes on without it. A later run of a component opens
-// its port or socket again.
+// else, so that an address in use is an error of the command; the default address gives way to
+// a free one ([OpenDefaultPort]). A socket that cannot be opened is reported by a callback, and
+// the work goes on without it. A later run of a component opens its port or socket again.
 //
 // A migrated schema ends the context of the work with a [MigratedError]. Work that does not
 // stop within three seconds is abandoned, since its calls to the database may fail forever.

@@ -18,6 +18,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
+// DefaultAddress is where a process serves HTTP unless it is given an address.
+const DefaultAddress = "127.0.0.1:7295"
+
 const (
 	readyLimit = 2 * time.Second // for the checks of /readyz
 	maxHeader  = 16 << 10        // bytes of a request's header; net/http adds 4096
@@ -48,6 +51,7 @@ type Port struct {
 	limits   portLimits
 	handler  http.Handler
 	Address  string                       // the actual address, once it is open
+	Taken    string                       // the address it was to have, if something else has that
 	opened   atomic.Pointer[net.Listener] // open, and not served yet
 	draining atomic.Bool                  // from the end of a run to the next one
 	asked    atomic.Uint64
@@ -60,7 +64,7 @@ func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, bad := strconv.ParseUint(port, 10, 16)
 	if err != nil || bad != nil {
-		return pawl.Errorf(pawl.Invalid, "want a host and a port from 0 to 65535, such as 127.0.0.1:9464")
+		return pawl.Errorf(pawl.Invalid, "want a host and a port from 0 to 65535, such as "+DefaultAddress)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("want an address of the loopback interface, such as 127.0.0.1:%d", n),
@@ -82,6 +86,20 @@ func OpenPort(address string, log *slog.Logger) (*Port, error) {
 	}
 	p := &Port{log: log, limits: defaultLimits, Address: l.Addr().String()}
 	p.opened.Store(&l)
+	return p, nil
+}
+
+// OpenDefaultPort is OpenPort with an address that may be taken, such as DefaultAddress: the
+// processes of one machine have the same. It then opens a free port of 127.0.0.1.
+func OpenDefaultPort(address string, log *slog.Logger) (*Port, error) {
+	p, err := OpenPort(address, log)
+	if pawl.KindOf(err) != pawl.Unavailable {
+		return p, err
+	}
+	if p, err = OpenPort("127.0.0.1:0", log); err != nil {
+		return nil, err
+	}
+	p.Taken = address
 	return p, nil
 }
 
@@ -154,7 +172,11 @@ func (b *timedBody) Read(data []byte) (int, error) {
 
 // component returns the port as a component of the process.
 func (p *Port) component() server.Component {
-	return server.Component{Name: "http", Doc: "serves http://" + p.Address, Run: p.run, Progress: func() server.Progress {
+	doc := "serves http://" + p.Address
+	if p.Taken != "" {
+		doc += ", since " + p.Taken + " is taken"
+	}
+	return server.Component{Name: "http", Doc: doc, Run: p.run, Progress: func() server.Progress {
 		seen := server.Progress{Rounds: p.asked.Load()}
 		if last := p.last.Load(); last != 0 {
 			seen.At = time.Unix(0, last)

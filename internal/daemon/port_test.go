@@ -427,14 +427,47 @@ func TestAPortThatIsTakenLater(t *testing.T) {
 	}
 }
 
+// TestDefaultPort gives way to a free one.
+func TestDefaultPort(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	address, log := other.Addr().String(), slog.New(slog.DiscardHandler)
+	if p, err := OpenPort(address, log); pawl.KindOf(err) != pawl.Unavailable {
+		t.Errorf("a port that is taken: %v, %v", p, err)
+	}
+	p, err := OpenDefaultPort(address, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if doc := p.component().Doc; p.Taken != address || p.Address == address || doc != "serves http://"+p.Address+", since "+address+" is taken" {
+		t.Errorf("address %s, taken %s, %q", p.Address, p.Taken, doc)
+	}
+	free, err := OpenDefaultPort("127.0.0.1:0", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.close()
+	if doc := free.component().Doc; free.Taken != "" || doc != "serves http://"+free.Address {
+		t.Errorf("taken %q, %q", free.Taken, doc)
+	}
+	if err := CheckAddress(DefaultAddress); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCheckAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"127.0.0.1:9464": "", "[::1]:0": "", "localhost:65535": "",
-		"":                "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
-		"127.0.0.1":       "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
-		"127.0.0.1:65536": "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
-		"127.0.0.1:http":  "want a host and a port from 0 to 65535, such as 127.0.0.1:9464",
+		"":                "want a host and a port from 0 to 65535, such as 127.0.0.1:7295",
+		"127.0.0.1":       "want a host and a port from 0 to 65535, such as 127.0.0.1:7295",
+		"127.0.0.1:65536": "want a host and a port from 0 to 65535, such as 127.0.0.1:7295",
+		"127.0.0.1:http":  "want a host and a port from 0 to 65535, such as 127.0.0.1:7295",
 		":80":             "want an address of the loopback interface, such as 127.0.0.1:80",
 		"192.0.2.1:80":    "want an address of the loopback interface, such as 127.0.0.1:80",
 		"db.example:80":   "want an address of the loopback interface, such as 127.0.0.1:80",

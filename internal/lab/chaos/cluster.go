@@ -74,6 +74,9 @@ func (cl *cluster) member(role, name string) (*member, error) {
 		return nil, err
 	}
 	argv := []string{cl.config.binary, "--database", cl.database.name(p), "--log-level", "info", role, "--name", name}
+	if role != worker {
+		argv = append(argv, "--listen", "none")
+	}
 	if role != worker && !cl.config.outages {
 		argv = append(argv, "--silence", cl.config.silence.String())
 	}
