@@ -461,6 +461,12 @@ type Views interface {
 	// InFlight counts the steps enqueued by route, and in progress by worker
 	// (0: owned by the engine).
 	InFlight(ctx context.Context) (enqueued map[rowkey.Route]int, running map[rowkey.Worker]int, err error)
+	// Lines returns the routes on which steps are enqueued, at most limit, and those of the
+	// steps that workers hold. It reads only what is in flight.
+	Lines(ctx context.Context, limit int) ([]Line, error)
+	// Counts counts workers, jobs and steps of a workspace, or of all if it is empty: all that
+	// have not ended, and those that have ended among the newest workers and jobs.
+	Counts(ctx context.Context, workspace string, newest int) (*Counts, error)
 	// Usage returns the taken slots of the pools.
 	Usage(ctx context.Context, pools []Pool) (map[Pool]int, error)
 	// PendingIn returns pending jobs, not paused, with that Pool, by (rank, id): at most
@@ -522,6 +528,24 @@ type Views interface {
 	Refused(ctx context.Context, job rowkey.Job) (int64, error)
 	// Stats returns counts of the writes through this handle since it was opened.
 	Stats(ctx context.Context) (Stats, error)
+}
+
+// OldestAmong is how many of the steps enqueued on a route are asked for their age.
+const OldestAmong = 1000
+
+// A Line is the steps on one route.
+type Line struct {
+	Route    rowkey.Route
+	Job      rowkey.Job // of one of the steps
+	Enqueued int
+	Oldest   int64 // when the oldest of the OldestAmong that are claimed first was enqueued, or 0
+	Running  int   // held by workers
+}
+
+// Counts are numbers of records by state. The steps are those enqueued and in progress.
+type Counts struct {
+	Workers, Jobs, Steps map[machine.State]int
+	More                 bool // not all ended workers, or ended jobs, are counted
 }
 
 // An Unstarted is a pending job that has to be started.

@@ -63,8 +63,8 @@ const (
 
 	// heldSteps are the steps that workers hold, found by their jobs: each job is read once,
 	// however many workers work on it.
-	heldSteps = "(select s.worker from (select distinct unnest(jobs) as job from running where worker > 0) k" +
-		" cross join lateral (select worker from step where step.job = k.job and state = 'in_progress' and worker > 0 offset 0) s)"
+	heldSteps = "(select s.* from (select distinct unnest(jobs) as job from running where worker > 0) k" +
+		" cross join lateral (select worker, route, job from step where step.job = k.job and state = 'in_progress' and worker > 0 offset 0) s)"
 )
 
 // heldBy returns the query for the steps of one worker, given as an expression. It reads only

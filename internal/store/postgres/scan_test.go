@@ -128,3 +128,35 @@ from step s cross join generate_series(1, $2::int) g where s.job = $1`, int64(j.
 	execute(t, db, "analyze")
 	check("analyzed")
 }
+
+// TestCountsAreBounded (J4): what has ended long ago is not read to count what is in flight,
+// nor to find the routes of it.
+func TestCountsAreBounded(t *testing.T) {
+	t.Parallel()
+	const jobs, newest = 40_000, 10_001
+	db := fresh(t)
+	j := submit(t, db, 2, 1)[1]
+	multiply(t, db, int64(j.Key()), jobs)
+	execute(t, db, "insert into step select (jsonb_populate_record(s, jsonb_build_object('job', j.id))).* from step s cross join job j where s.job = $1 and j.id > s.job", int64(j.Key()))
+	execute(t, db, "update job set state = 'COMPLETED', line = 0 where id >= $1", int64(j.Key()))
+	execute(t, db, "update step set state = 'complete', line = 0 where job >= $1", int64(j.Key()))
+	execute(t, db, "update step set state = 'enqueued', line = 1 where job < $1", int64(j.Key()))
+	check := func(when string) {
+		for _, workspace := range []string{"", "w"} {
+			sql, args := countsQuery(workspace, newest)
+			if n, plan := rowsRead(t, db, sql, args...); n < newest || n > newest+10 {
+				t.Errorf("%s, counts of %q: %d rows are read, want about %d:\n%s", when, workspace, n, newest, plan)
+			}
+		}
+		if n, plan := rowsRead(t, db, readLines, 10); n < 1 || n > 10 {
+			t.Errorf("%s, lines: %d rows are read, want about 1:\n%s", when, n, plan)
+		}
+	}
+	check("not analyzed")
+	execute(t, db, "vacuum analyze")
+	check("analyzed")
+	counts, err := db.Counts(t.Context(), "", newest)
+	if err != nil || !counts.More || counts.Jobs[lifecycle.JobCompleted] != newest || counts.Jobs[lifecycle.JobPending] != 1 || counts.Steps[lifecycle.StepEnqueued] != 1 {
+		t.Errorf("%+v, %v", counts, err)
+	}
+}

@@ -232,6 +232,9 @@ const (
 	selectWorkers
 	selectLivingWorkers
 	selectInFlight
+	selectNextRoute
+	selectLine
+	selectHeldLines
 	selectQuotas
 	selectSignals
 	selectSchedules
@@ -402,8 +405,12 @@ var texts = [statementCount]string{
 	selectWorkers:       "SELECT " + workerAll + " FROM worker WHERE id < ? ORDER BY id DESC LIMIT ?",
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " AND id < ? ORDER BY id DESC LIMIT ?",
 	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
-	selectQuotas:        "SELECT " + quotaColumns + " FROM quota WHERE (?1 = '' OR workspace = ?1) AND (name, workspace) > (?2, ?3) ORDER BY name, workspace LIMIT ?4 + 0",
-	selectSignals:       "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
+	selectNextRoute:     "SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place > ? ORDER BY place LIMIT 1",
+	selectLine: "SELECT (SELECT count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place = ?1), min(enqueued_at), min(job)" +
+		" FROM (SELECT enqueued_at, job FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place = ?1 ORDER BY rank, job, ord LIMIT ?2 + 0)",
+	selectHeldLines: "SELECT route, min(job), count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'in_progress' AND place > 0 GROUP BY route",
+	selectQuotas:    "SELECT " + quotaColumns + " FROM quota WHERE (?1 = '' OR workspace = ?1) AND (name, workspace) > (?2, ?3) ORDER BY name, workspace LIMIT ?4 + 0",
+	selectSignals:   "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	selectSchedules: "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2)" +
 		" AND (name, workspace) > (?3, ?4) ORDER BY name, workspace LIMIT ?5 + 0",
 	selectVersions: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",

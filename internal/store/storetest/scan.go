@@ -18,6 +18,8 @@ var scanTests = []test{
 	{name: "J4/StepOrds", run: stepOrds},
 	{name: "J4/StepOrdsLook", run: stepOrdsLook},
 	{name: "T8/StepsAt", run: stepsAt},
+	{name: "J4/Lines", run: linesOfRoutes},
+	{name: "J4/Counts", run: countsByState},
 }
 
 // keysOf reads the keys of a filter, page by page, and checks each page against its limits.
@@ -240,5 +242,111 @@ func stepsAt(e *env) {
 		steps, err := e.st.StepsAt(e.ctx, m.key(), tt.ords)
 		e.ok(err)
 		e.diff(name, tt.want, steps)
+	}
+}
+
+// linesOfRoutes: what is enqueued, and what workers hold, by route.
+func linesOfRoutes(e *env) {
+	a, b := e.newRoute(), e.newRoute()
+	if a > b {
+		a, b = b, a
+	}
+	c := max(a, b) + 1
+	at := func(times ...int64) func(made, *Batch) {
+		return func(m made, batch *Batch) {
+			for i, s := range m.steps {
+				s.EnqueuedAt = times[i]
+			}
+			enqueued(a, 0)(m, batch)
+		}
+	}
+	first := e.add(2, at(500, 400))
+	e.add(1, at(300))
+	held := e.add(3, func(m made, batch *Batch) {
+		claimed(9)(m, batch)
+		m.steps[0].Route, m.steps[1].Route, m.steps[2].Route = a, c, c
+	})
+	e.add(1, claimed(0)) // the engine's own
+	other := e.add(1, func(m made, batch *Batch) { m.steps[0].EnqueuedAt = 7; enqueued(b, 5)(m, batch) })
+	e.add(1, func(m made, batch *Batch) {
+		claimed(9)(m, batch)
+		batch.MoveStep(m.job, m.steps[0], lifecycle.StepSuccess)
+	})
+	lines := func(limit int) []store.Line {
+		got, err := e.st.Lines(e.ctx, limit)
+		e.ok(err)
+		return got
+	}
+	onB := store.Line{Route: b, Job: other.key(), Enqueued: 1, Oldest: 7}
+	onC := store.Line{Route: c, Job: held.key(), Running: 2}
+	e.diff("lines", []store.Line{{Route: a, Job: first.key(), Enqueued: 3, Oldest: 300, Running: 1}, onB, onC}, lines(10))
+	e.diff("one line", []store.Line{{Route: a, Job: first.key(), Enqueued: 3, Oldest: 300, Running: 1}, onC}, lines(1))
+}
+
+// countsByState: all that has not ended, and what has ended among the newest.
+func countsByState(e *env) {
+	in := func(workspace string, f func(made, *Batch)) func(made, *Batch) {
+		return func(m made, b *Batch) {
+			if m.job.Workspace = workspace; f != nil {
+				f(m, b)
+			}
+		}
+	}
+	ended := func(m made, b *Batch) { b.MoveJob(m.job, lifecycle.JobCancel) }
+	worker := func(workspace string, events ...machine.Event) {
+		e.do(&store.Query{}, func(f *store.Facts, b *Batch) {
+			w := &pawl.Worker{ID: e.mint.ID(f.Now), Workspace: workspace, Name: "x", Host: "h", PID: 1, Capacity: 1}
+			b.AddWorker(w)
+			b.MoveWorker(w, events...)
+		})
+	}
+	e.add(0, in("a", ended))
+	e.add(0, in("a", nil))
+	e.add(2, in("a", enqueued(3, 0)))
+	e.add(3, in("b", claimed(9)))
+	e.add(1, in("b", claimed(0)))
+	e.add(4, in("b", func(m made, b *Batch) {
+		enqueued(4, 0)(m, b)
+		m.steps[0].Worker = 9
+		b.MoveStep(m.job, m.steps[0], lifecycle.StepClaim, lifecycle.StepSuccess)
+	}))
+	for range 3 {
+		e.add(1, in("b", ended))
+	}
+	worker("a", lifecycle.WorkerTerminate)
+	worker("a")
+	worker("b")
+	worker("b", lifecycle.WorkerStartTask, lifecycle.WorkerPause)
+	worker("b", lifecycle.WorkerTerminate)
+	type counts = map[machine.State]int
+	for name, tt := range map[string]struct {
+		workspace string
+		newest    int
+		want      store.Counts
+	}{
+		"all": {"", 10, store.Counts{
+			Workers: counts{lifecycle.WorkerIdle: 2, lifecycle.WorkerPaused: 1, lifecycle.WorkerTerminated: 2},
+			Jobs:    counts{lifecycle.JobPending: 1, lifecycle.JobRunning: 4, lifecycle.JobCanceled: 4},
+			Steps:   counts{lifecycle.StepEnqueued: 5, lifecycle.StepInProgress: 4}}},
+		"of a workspace": {"b", 10, store.Counts{
+			Workers: counts{lifecycle.WorkerIdle: 1, lifecycle.WorkerPaused: 1, lifecycle.WorkerTerminated: 1},
+			Jobs:    counts{lifecycle.JobRunning: 3, lifecycle.JobCanceled: 3},
+			Steps:   counts{lifecycle.StepEnqueued: 3, lifecycle.StepInProgress: 4}}},
+		"newest": {"", 2, store.Counts{More: true,
+			Workers: counts{lifecycle.WorkerIdle: 2, lifecycle.WorkerPaused: 1, lifecycle.WorkerTerminated: 1},
+			Jobs:    counts{lifecycle.JobPending: 1, lifecycle.JobRunning: 4, lifecycle.JobCanceled: 2},
+			Steps:   counts{lifecycle.StepEnqueued: 5, lifecycle.StepInProgress: 4}}},
+		"newest of a workspace": {"a", 2, store.Counts{More: true,
+			Workers: counts{lifecycle.WorkerIdle: 1}, Jobs: counts{lifecycle.JobPending: 1, lifecycle.JobRunning: 1}, Steps: counts{lifecycle.StepEnqueued: 2}}},
+		"no such workspace": {"c", 10, store.Counts{Workers: counts{}, Jobs: counts{}, Steps: counts{}}},
+	} {
+		got, err := e.st.Counts(e.ctx, tt.workspace, tt.newest)
+		e.ok(err)
+		for s, n := range got.Steps { // a state that has none may be there or not
+			if n == 0 {
+				delete(got.Steps, s)
+			}
+		}
+		e.diff(name, &tt.want, got)
 	}
 }
