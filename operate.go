@@ -83,19 +83,20 @@ type Counts struct {
 	Steps      map[machine.State]int `json:"steps"`       // of those in flight: enqueued or in progress
 	ActiveJobs int                   `json:"active_jobs"` // RUNNING
 
-	// AtLeast says that the ended workers, or the ended jobs, are more than was counted:
-	// only the newest 10,000 workers and the newest 10,000 jobs are looked at for these.
+	// AtLeast says that there may be more ended workers, or ended jobs, than were counted:
+	// only the newest 10,001 workers and the newest 10,001 jobs are looked at for these.
 	// What has not ended is always counted in full.
 	AtLeast bool `json:"at_least"`
 }
 
-// A QueueView is a queue with steps in flight, or with workers that serve it.
+// A QueueView is a queue with steps in flight, with live workers that serve it, or with a
+// limit.
 type QueueView struct {
 	Name      string    `json:"name"`
 	Workspace string    `json:"workspace_id"`
 	Depth     int       `json:"depth"`   // steps enqueued
-	Oldest    Timestamp `json:"oldest"`  // when the oldest of them was enqueued
-	Running   int       `json:"running"` // steps in progress
+	Oldest    Timestamp `json:"oldest"`  // when the oldest of them was enqueued, among the first 1,000 of each handler
+	Running   int       `json:"running"` // steps in progress on workers
 	Limit     *int      `json:"limit"`   // of steps in progress; none if it is not limited
 	Workers   int       `json:"workers"` // that live and serve it
 }

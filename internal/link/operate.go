@@ -79,6 +79,7 @@ type Inspect interface {
 	Logs(ctx context.Context, id pawl.ID, step string, f func(pawl.LogLine) error) error
 	LogPage(ctx context.Context, id pawl.ID, q pawl.LogQuery) (lines []pawl.LogLine, next string, err error)
 	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
+	Counts(ctx context.Context, workspace string) (*pawl.Counts, error)
 }
 
 // Workflows registers workflows, and reads what is registered.
@@ -112,8 +113,9 @@ type Schedules interface {
 	ScheduleHistoryPage(ctx context.Context, n pawl.ScheduleName, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
 }
 
-// Queues limits queues and depths of jobs.
+// Queues reads queues, and limits them and depths of jobs.
 type Queues interface {
+	Queues(ctx context.Context, workspace string) ([]pawl.QueueView, error)
 	SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error
 	Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error)
 }

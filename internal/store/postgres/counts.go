@@ -50,6 +50,9 @@ func (db *DB) Counts(ctx context.Context, workspace string, newest int) (*store.
 	sql, args := countsQuery(workspace, newest)
 	err := db.query(ctx, "count what there is", sql, func(c *cursor) {
 		kind, state, of, count := c.int(), machine.State(c.word()), c.flag(), c.int()
+		if count == 0 {
+			return
+		}
 		switch kind {
 		case countOpenJobs:
 			n.Jobs[state] += count
