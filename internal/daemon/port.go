@@ -103,8 +103,10 @@ func OpenDefaultPort(address string, log *slog.Logger) (*Port, error) {
 	return p, nil
 }
 
-// Answer sets what the port serves: metrics, the reasons why the process cannot do its work,
-// and the operations of the API with their documents, unless they are nil.
+// Answer sets what the port serves, behind an api.Guard: metrics, the reasons why the process
+// cannot do its work, and the operations of the API with their documents, unless they are nil.
+// Operations have the paths /api/, /openapi*, /docs and /problems/, and answer for what they do
+// not know there, with api.NotFound.
 func (p *Port) Answer(m http.Handler, unready func(context.Context) []string, operations http.Handler) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m)
