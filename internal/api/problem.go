@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -127,9 +128,8 @@ func Problemf(slug Slug, format string, args ...any) *Problem {
 	return &Problem{Type: problems + string(k.Slug), Title: k.Title, Status: k.Status, Code: k.Slug.Code(), Detail: fmt.Sprintf(format, args...)}
 }
 
-// slugs are the slugs of errors by their kind.
+// slugs are the slugs of errors by their kind, but for internal ones.
 var slugs = map[pawl.Kind]Slug{
-	pawl.Internal:    SlugInternal,
 	pawl.Invalid:     SlugInvalid,
 	pawl.NotFound:    SlugNotFound,
 	pawl.Conflict:    SlugConflict,
@@ -137,17 +137,26 @@ var slugs = map[pawl.Kind]Slug{
 	pawl.Unavailable: SlugUnavailable,
 }
 
+// named are the errors that have a slug of their own, beside their kind.
+var named = []struct {
+	err  error
+	slug Slug
+}{
+	{link.ErrKeyReused, SlugKeyReused},
+	{link.ErrKeyHeld, SlugRequestInProgress},
+	{link.ErrWorkerEnded, SlugWorkerEnded},
+}
+
 // Of returns the problem that err is; nil for nil. A *Problem in the chain of err is returned
-// as it is. A *machine.Refusal that is a conflict becomes invalid-state-transition, any other
-// *pawl.Error the slug of its kind, and the end of a context unavailable. What remains is
-// internal: the problem does not contain its text, so the caller has to log it.
+// as it is. A *machine.Refusal that is a conflict becomes invalid-state-transition; errors of
+// package link with a slug of their own have it, any other *pawl.Error has that of its kind; and
+// the end of a context becomes unavailable. What remains is internal: the problem does not
+// contain its text, so the caller has to log it.
 func Of(err error) *Problem {
 	var p *Problem
 	var large *http.MaxBytesError
-	var known *pawl.Error
+	slug, known := slugOf(err)
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	kind := pawl.KindOf(err)
-	slug, listed := slugs[kind]
 	switch {
 	case err == nil:
 		return nil
@@ -155,19 +164,31 @@ func Of(err error) *Problem {
 		return p
 	case errors.As(err, &large):
 		p = Problemf(SlugTooLarge, "the body is larger than %d bytes", large.Limit)
-	case kind == pawl.Internal && over:
+	case !known && over:
 		p = Problemf(SlugUnavailable, "the request was ended before its answer was there: it took too long, its caller left, or the server stops")
-	case kind == pawl.Internal || !listed:
+	case !known:
 		return Problemf(SlugInternal, "the server has a fault; its log has the reason")
-	case kind == pawl.Conflict:
+	case slug == SlugConflict:
 		p = conflict(err)
 	default:
 		p = Problemf(slug, "%s", err)
 	}
-	if errors.As(err, &known) {
-		p.Hint = known.Hint
+	var cause *pawl.Error
+	if errors.As(err, &cause) {
+		p.Hint = cause.Hint
 	}
 	return p
+}
+
+// slugOf returns the slug of an error whose text its caller may see.
+func slugOf(err error) (slug Slug, known bool) {
+	for _, n := range named {
+		if errors.Is(err, n.err) {
+			return n.slug, true
+		}
+	}
+	slug, known = slugs[pawl.KindOf(err)]
+	return slug, known
 }
 
 // conflict returns the problem of an error that the current state causes.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -74,6 +75,13 @@ func TestOf(t *testing.T) {
 				Detail: "start: " + o.Error(), Hint: "wait", From: "RUNNING", Event: "reject", Allowed: allowed}},
 		{"refused", pawl.Errorf(pawl.Refused, "not yours"),
 			&Problem{Type: "/problems/not-allowed", Title: "Not allowed", Status: 403, Code: "NOT_ALLOWED", Detail: "not yours"}},
+		{"request id of another request", fmt.Errorf("submit: %w", link.KeyReused("r1")),
+			&Problem{Type: "/problems/key-reused", Title: "Idempotency key reused", Status: 422, Code: "KEY_REUSED", Detail: "submit: " + link.KeyReused("r1").Error()}},
+		{"request id in use", link.KeyHeld("r1"),
+			&Problem{Type: "/problems/request-in-progress", Title: "Request in progress", Status: 409, Code: "REQUEST_IN_PROGRESS", Detail: link.KeyHeld("r1").Error(),
+				Hint: "give the same request again when that transaction has ended"}},
+		{"worker that has ended", fmt.Errorf("visit: %w", link.ErrWorkerEnded),
+			&Problem{Type: "/problems/worker-ended", Title: "Worker has ended", Status: 410, Code: "WORKER_ENDED", Detail: "visit: this worker has been ended"}},
 		{"unavailable", pawl.Errorf(pawl.Unavailable, "busy"),
 			&Problem{Type: "/problems/unavailable", Title: "Unavailable", Status: 503, Code: "UNAVAILABLE", Detail: "busy"}},
 		{"internal", &pawl.Error{Kind: pawl.Internal, Message: "secret", Hint: "secret"},
