@@ -42,12 +42,16 @@ func (r *Reader) StepPage(ctx context.Context, id pawl.ID, q pawl.StepQuery) (st
 	if len(ords) > most {
 		ords, end = ords[:most], ords[most-1]
 	}
-	found, full, err := r.stepsAt(ctx, j, ords)
+	keys := make([]pawl.StepKey, len(ords))
+	for i, ord := range ords {
+		keys[i] = pawl.StepKey{Job: j.Key(), Ord: ord}
+	}
+	found, full, err := r.stepsAt(ctx, keys)
 	if err != nil {
 		return nil, "", err
 	}
-	if full != 0 && full != ords[len(ords)-1] {
-		end = full
+	if full != nil && full.Ord != ords[len(ords)-1] {
+		end = full.Ord
 	}
 	if end != 0 {
 		next = j.ID.Step(end).Public(pawl.StepPrefix)
@@ -96,29 +100,29 @@ func stepFilter(j *pawl.Job, def *workflow.Definition, q pawl.StepQuery) (store.
 	return f, nil
 }
 
-// stepsAt reads steps of a job, page by page. It ends with the step that brings the bodies
-// to maxListBytes, and returns its place, or 0 if that did not end it.
-func (r *Reader) stepsAt(ctx context.Context, j *pawl.Job, ords []pawl.Ord) (steps []*pawl.Step, full pawl.Ord, err error) {
-	for size := 0; len(ords) > 0; {
-		page, err := r.store.StepsAt(ctx, j.Key(), ords)
+// stepsAt reads steps by their keys, which are in order, page by page. It ends with the step
+// that brings the bodies to maxListBytes, and returns it, or nil if that did not end it.
+func (r *Reader) stepsAt(ctx context.Context, keys []pawl.StepKey) (steps []*pawl.Step, full *pawl.Step, err error) {
+	for size := 0; len(keys) > 0; {
+		page, err := r.store.StepsAt(ctx, keys)
 		if err != nil || len(page) == 0 {
-			return steps, 0, err
+			return steps, nil, err
 		}
 		for _, s := range page {
 			size += len(s.Input) + len(s.Output)
 		}
 		steps = append(steps, page...)
-		last := page[len(page)-1].Ord
+		last := page[len(page)-1]
 		if size >= maxListBytes {
 			return steps, last, nil
 		}
-		n, there := slices.BinarySearch(ords, last)
+		n, there := slices.BinarySearchFunc(keys, last.StepKey, pawl.StepKey.Compare)
 		if there {
 			n++
 		}
-		ords = ords[n:]
+		keys = keys[n:]
 	}
-	return steps, 0, nil
+	return steps, nil, nil
 }
 
 // stepViews returns steps of a job as a list shows them. The trail of the job is read only
@@ -148,7 +152,7 @@ func (r *Reader) Step(ctx context.Context, id pawl.ID) (s *pawl.StepView, job pa
 	if err != nil {
 		return nil, job, "", err
 	}
-	steps, err := r.store.StepsAt(ctx, j.Key(), []pawl.Ord{id.StepKey().Ord})
+	steps, err := r.store.StepsAt(ctx, []pawl.StepKey{id.StepKey()})
 	if err == nil && len(steps) == 0 {
 		err = store.NoStep(id)
 	}

@@ -432,9 +432,14 @@ type Views interface {
 	// steps between its bounds. It returns their places, and the place behind which the next
 	// page begins, or 0 if that would be empty.
 	StepOrds(ctx context.Context, f StepFilter, rows int) (ords []pawl.Ord, next pawl.Ord, err error)
-	// StepsAt reads those steps of a job that exist, with their bodies, by ord. It is a page;
-	// see PageBytes.
-	StepsAt(ctx context.Context, job rowkey.Job, ords []pawl.Ord) ([]*pawl.Step, error)
+	// Waits finds the first steps that the engine owns and that wait for something of a kind
+	// (pawl.Wait), by key, at most f.Limit, among the first rows steps that it owns. It returns
+	// their keys, and the key behind which the next page begins, or the zero value if that
+	// would be empty.
+	Waits(ctx context.Context, f WaitFilter, rows int) (keys []pawl.StepKey, next pawl.StepKey, err error)
+	// StepsAt reads those steps that exist, with their bodies, by key. It is a page; see
+	// PageBytes.
+	StepsAt(ctx context.Context, keys []pawl.StepKey) ([]*pawl.Step, error)
 	// Running goes through the RUNNING jobs, in an order of the store's own, from a place on:
 	// it reads at most limit, without bodies. A job may come several times. A job that starts,
 	// or moves, between two calls may be missed. A result below the limit is the last one.
@@ -613,6 +618,18 @@ type StepFilter struct {
 	Through pawl.Ord        // only steps up to this place; 0 is no bound
 	Limit   int
 }
+
+// A WaitFilter selects steps that wait.
+type WaitFilter struct {
+	Kind      string       // of what they wait for: approval, sleep, event or workflow
+	Workspace string       // empty: of all
+	After     pawl.StepKey // only keys behind this one
+	Limit     int
+}
+
+// Begins returns the pattern of SQL's LIKE that the input of the steps matches: a Wait is
+// stored as JSON that begins with its kind.
+func (f WaitFilter) Begins() string { return `{"kind":"` + f.Kind + `"%` }
 
 // TimedOut is the SQL condition that a job was CANCELED by its timeout: a failure is stored as
 // JSON that begins with its class.

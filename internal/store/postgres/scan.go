@@ -15,21 +15,27 @@ import (
 // JobKeys finds the keys of jobs; see store.Views.
 func (db *DB) JobKeys(ctx context.Context, f store.JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error) {
 	sql, args := jobKeysQuery(f, rows)
-	err = db.query(ctx, "look for jobs", sql, scan(&keys, &next, f.Limit), args...)
+	err = db.query(ctx, "look for jobs", sql, scan(&keys, &next, (*cursor).jobKey, f.Limit), args...)
 	return keys, next, err
 }
+
+func (c *cursor) jobKey() rowkey.Job { return rowkey.Job(c.num()) }
+
+func (c *cursor) stepOrd() pawl.Ord { return pawl.Ord(c.num()) }
+
+func (c *cursor) stepKey() pawl.StepKey { return pawl.StepKey{Job: c.jobKey(), Ord: c.stepOrd()} }
 
 // scan returns a function that reads a key, whether it is selected, and whether it is the
 // last that may be looked at. next becomes the key at which the page ends, if it does not end
 // for want of more.
-func scan[K ~int64](keys *[]K, next *K, limit int) func(*cursor) {
+func scan[K any](keys *[]K, next *K, key func(*cursor) K, limit int) func(*cursor) {
 	return func(c *cursor) {
-		key, selected, last := K(c.num()), c.flag(), c.flag()
+		k, selected, last := key(c), c.flag(), c.flag()
 		if selected {
-			*keys = append(*keys, key)
+			*keys = append(*keys, k)
 		}
 		if last || len(*keys) == limit {
-			*next = key
+			*next = k
 		}
 	}
 }
@@ -60,7 +66,7 @@ func jobKeysQuery(f store.JobFilter, rows int) (sql string, args []any) {
 // StepOrds finds the places of steps; see store.Views.
 func (db *DB) StepOrds(ctx context.Context, f store.StepFilter, rows int) (ords []pawl.Ord, next pawl.Ord, err error) {
 	sql, args := stepOrdsQuery(f, rows)
-	err = db.query(ctx, "look for steps", sql, scan(&ords, &next, f.Limit), args...)
+	err = db.query(ctx, "look for steps", sql, scan(&ords, &next, (*cursor).stepOrd, f.Limit), args...)
 	return ords, next, err
 }
 
@@ -78,12 +84,44 @@ func stepOrdsQuery(f store.StepFilter, rows int) (sql string, args []any) {
 		selected, rows, jobThere, limited(rows)) + limited(f.Limit), args
 }
 
+// Waits finds the keys of steps that wait; see store.Views.
+func (db *DB) Waits(ctx context.Context, f store.WaitFilter, rows int) (keys []pawl.StepKey, next pawl.StepKey, err error) {
+	sql, args := waitsQuery(f, rows)
+	err = db.query(ctx, "look for steps that wait", sql, scan(&keys, &next, (*cursor).stepKey, f.Limit), args...)
+	return keys, next, err
+}
+
+// waitsQuery returns the query for the steps that a filter selects, and for the last one that
+// is looked at. The index of what is in flight is not in the order of keys, so all steps that
+// the engine owns are sorted, by their keys alone.
+func waitsQuery(f store.WaitFilter, rows int) (sql string, args []any) {
+	args = []any{int64(f.After.Job), int64(f.After.Ord), f.Begins()}
+	selected := "s.total = 0 and s.input like $3"
+	if f.Workspace != "" {
+		selected += " and (select workspace from job where id = k.job) = $4"
+		args = append(args, storable(f.Workspace))
+	}
+	return fmt.Sprintf(`select job, ord, selected, last from (
+  select k.job, k.ord, coalesce(%[1]s, false) as selected, k.n = %[2]d as last from (
+    select job, ord, row_number() over (order by job, ord) as n from (select job, ord from step where line = 2 and worker = 0 offset 0) k
+    where (job, ord) > ($1, $2) order by job, ord%[3]s) k
+  left join lateral (select total, input from step where step.job = k.job and step.ord = k.ord offset 0) s on true
+) t where selected or last order by job, ord`, selected, rows, limited(rows)) + limited(f.Limit), args
+}
+
+const stepsAt = `select s.* from (select unnest($1::bigint[]) as job, unnest($2::bigint[]) as ord) u cross join lateral
+  (select * from step where step.job = u.job and step.ord = u.ord and exists (select from job where id = u.job) offset 0) s`
+
 // StepsAt reads steps with their bodies; see store.Views.
-func (db *DB) StepsAt(ctx context.Context, job rowkey.Job, ords []pawl.Ord) (steps []*pawl.Step, err error) {
-	if len(ords) == 0 {
+func (db *DB) StepsAt(ctx context.Context, keys []pawl.StepKey) (steps []*pawl.Step, err error) {
+	if len(keys) == 0 {
 		return nil, nil
 	}
-	sql := stepTable.page("ord", "select * from step where job = $1 and ord = any($2) and "+jobThere, len(ords))
-	err = db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), int64(job), bigints(ords))
+	jobs, ords := make([]int64, len(keys)), make([]int64, len(keys))
+	for i, k := range keys {
+		jobs[i], ords[i] = int64(k.Job), int64(k.Ord)
+	}
+	sql := stepTable.page("job, ord", stepsAt, len(keys))
+	err = db.query(ctx, "read steps", sql, stepInto(func(s *pawl.Step) { steps = append(steps, s) }), jobs, ords)
 	return steps, err
 }

@@ -160,3 +160,27 @@ func TestCountsAreBounded(t *testing.T) {
 		t.Errorf("%+v, %v", counts, err)
 	}
 }
+
+// TestWaitsAreBounded (J4): steps that wait are found without those of other jobs.
+func TestWaitsAreBounded(t *testing.T) {
+	t.Parallel()
+	const jobs = 20_000
+	db := fresh(t)
+	j := submit(t, db, 2, 1)[1]
+	multiply(t, db, int64(j.Key()), jobs)
+	execute(t, db, "insert into step select (jsonb_populate_record(s, jsonb_build_object('job', j.id))).* from step s cross join job j where s.job = $1 and j.id > s.job", int64(j.Key()))
+	execute(t, db, "update step set state = 'complete', line = 0 where job >= $1", int64(j.Key()))
+	execute(t, db, `update step set state = 'in_progress', line = 2, worker = 0, total = 0, input = '{"kind":"approval"}' where job <= $1`, int64(j.Key()))
+	check := func(when string) {
+		for _, workspace := range []string{"", "w"} {
+			f := store.WaitFilter{Kind: "approval", Workspace: workspace, Limit: 51}
+			sql, args := waitsQuery(f, 20_000)
+			if n, plan := rowsRead(t, db, sql, args...); n < 2 || n > 10 {
+				t.Errorf("%s, of %q: %d rows are read, want about 4:\n%s", when, workspace, n, plan)
+			}
+		}
+	}
+	check("not analyzed")
+	execute(t, db, "vacuum analyze")
+	check("analyzed")
+}

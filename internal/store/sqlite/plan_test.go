@@ -156,7 +156,14 @@ func TestPlansOfJobKeys(t *testing.T) {
 			t.Errorf("plan of %s lacks %q, or does not follow the index:\n%s", text, want, plan)
 		}
 	}
-	text, _ := stepOrdsQuery(store.StepFilter{States: []machine.State{lifecycle.StepSkipped}}, 9)
+	text, _ := waitsQuery(store.WaitFilter{Kind: "approval", Workspace: "w"}, 9)
+	plan := explain(t, db, text)
+	for _, want := range []string{"SEARCH step USING COVERING INDEX step_flight (state=? AND place=?)", "SEARCH s USING PRIMARY KEY (job=? AND ord=?)", "SEARCH job USING INTEGER PRIMARY KEY"} {
+		if !strings.Contains(plan, want) || strings.Contains(plan, "SCAN step") {
+			t.Errorf("plan of %s lacks %q:\n%s", text, want, plan)
+		}
+	}
+	text, _ = stepOrdsQuery(store.StepFilter{States: []machine.State{lifecycle.StepSkipped}}, 9)
 	if plan := explain(t, db, text); !strings.Contains(plan, "SEARCH step USING PRIMARY KEY (job=? AND ord>? AND ord<?)") || strings.Contains(plan, "TEMP B-TREE") {
 		t.Errorf("plan of %s:\n%s", text, plan)
 	}

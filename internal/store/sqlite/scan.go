@@ -16,7 +16,7 @@ import (
 func (db *DB) JobKeys(ctx context.Context, f store.JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error) {
 	text, bind := jobKeysQuery(f, rows)
 	err = db.read(ctx, "look for jobs", func(c *conn) error {
-		keys, next, err = scan[rowkey.Job](c, text, bind, f.Limit, rows)
+		keys, next, err = scan(c, text, bind, (*columns).jobKey, f.Limit, rows)
 		return err
 	})
 	return keys, next, err
@@ -43,7 +43,7 @@ func jobKeysQuery(f store.JobFilter, rows int) (text string, bind func(*row)) {
 func (db *DB) StepOrds(ctx context.Context, f store.StepFilter, rows int) (ords []pawl.Ord, next pawl.Ord, err error) {
 	text, bind := stepOrdsQuery(f, rows)
 	err = db.read(ctx, "look for steps", func(c *conn) error {
-		ords, next, err = scan[pawl.Ord](c, text, bind, f.Limit, rows)
+		ords, next, err = scan(c, text, bind, (*columns).stepOrd, f.Limit, rows)
 		return err
 	})
 	return ords, next, err
@@ -60,13 +60,37 @@ func stepOrdsQuery(f store.StepFilter, rows int) (text string, bind func(*row)) 
 	return text, binding([]any{int64(f.Job), int64(f.After), int64(cmp.Or(f.Through, math.MaxInt64)), int64(rows)})
 }
 
+// Waits finds the keys of steps that wait; see store.Views.
+func (db *DB) Waits(ctx context.Context, f store.WaitFilter, rows int) (keys []pawl.StepKey, next pawl.StepKey, err error) {
+	text, bind := waitsQuery(f, rows)
+	err = db.read(ctx, "look for steps that wait", func(c *conn) error {
+		keys, next, err = scan(c, text, bind, (*columns).stepKey, f.Limit, rows)
+		return err
+	})
+	return keys, next, err
+}
+
+// waitsQuery returns the query for the steps that are looked at, each with whether the filter
+// selects it.
+func waitsQuery(f store.WaitFilter, rows int) (text string, bind func(*row)) {
+	selected, values := "s.total = 0 AND s.input LIKE ?", []any{f.Begins()}
+	if f.Workspace != "" {
+		selected += " AND (SELECT workspace FROM job WHERE id = k.job) = ?"
+		values = append(values, f.Workspace)
+	}
+	text = "SELECT k.job, k.ord, " + selected + " FROM (SELECT job, ord FROM step INDEXED BY step_flight WHERE " + inFlight +
+		" AND state = 'in_progress' AND place = 0 AND (job, ord) > (?, ?) ORDER BY job, ord LIMIT ?) k" +
+		" CROSS JOIN step s ON s.job = k.job AND s.ord = k.ord ORDER BY k.job, k.ord"
+	return text, binding(append(values, int64(f.After.Job), int64(f.After.Ord), int64(rows)))
+}
+
 // StepsAt reads steps with their bodies; see store.Views.
-func (db *DB) StepsAt(ctx context.Context, job rowkey.Job, ords []pawl.Ord) (steps []*pawl.Step, err error) {
+func (db *DB) StepsAt(ctx context.Context, keys []pawl.StepKey) (steps []*pawl.Step, err error) {
 	err = db.read(ctx, "read steps", func(c *conn) error {
 		steps = nil
-		page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: len(ords)}
-		for _, ord := range ords {
-			err := c.each(selectStepBodies, func(b *row) { b.ints(int64(job), int64(ord)) }, func(cols *columns) error {
+		page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: len(keys)}
+		for _, k := range keys {
+			err := c.each(selectStepBodies, func(b *row) { b.ints(int64(k.Job), int64(k.Ord)) }, func(cols *columns) error {
 				if s := stepTable.readWhole(cols); decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
 					steps = append(steps, s)
 				}
@@ -81,20 +105,26 @@ func (db *DB) StepsAt(ctx context.Context, job rowkey.Job, ords []pawl.Ord) (ste
 	return steps, err
 }
 
+func (c *columns) jobKey() rowkey.Job { return rowkey.Job(c.int()) }
+
+func (c *columns) stepOrd() pawl.Ord { return pawl.Ord(c.int()) }
+
+func (c *columns) stepKey() pawl.StepKey { return pawl.StepKey{Job: c.jobKey(), Ord: c.stepOrd()} }
+
 // scan reads keys, each with whether it is selected, until a limit of these is reached. next
 // is the last key if it stopped at the limit, or has seen as many rows as it may.
-func scan[K ~int64](c *conn, text string, bind func(*row), limit, rows int) (keys []K, next K, err error) {
+func scan[K any](c *conn, text string, bind func(*row), key func(*columns) K, limit, rows int) (keys []K, next K, err error) {
 	seen := 0
 	err = c.transient(text, bind, func(cols *columns) error {
-		key, selected := K(cols.int()), cols.bool()
+		k, selected := key(cols), cols.bool()
 		if seen++; seen == rows {
-			next = key
+			next = k
 		}
 		if !selected {
 			return nil
 		}
-		if keys = append(keys, key); len(keys) == limit {
-			next = key
+		if keys = append(keys, k); len(keys) == limit {
+			next = k
 			return errPageFull
 		}
 		return nil

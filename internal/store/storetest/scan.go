@@ -18,6 +18,7 @@ var scanTests = []test{
 	{name: "J4/StepOrds", run: stepOrds},
 	{name: "J4/StepOrdsLook", run: stepOrdsLook},
 	{name: "T8/StepsAt", run: stepsAt},
+	{name: "J4/Waits", run: waits},
 	{name: "J4/Lines", run: linesOfRoutes},
 	{name: "J4/Counts", run: countsByState},
 }
@@ -218,30 +219,74 @@ func stepOrdsLook(e *env) {
 
 // stepsAt: some steps with their bodies, up to the size of a page.
 func stepsAt(e *env) {
-	m := e.add(6, func(m made, _ *Batch) {
-		for i, s := range m.steps {
-			s.Output = []byte(`"` + large(i) + `"`)
-		}
-	})
-	at := func(is ...int) (ords []pawl.Ord) {
-		for _, i := range is {
-			ords = append(ords, m.steps[i].Ord)
-		}
-		return ords
+	var all []*pawl.Step
+	for range 2 {
+		all = append(all, e.add(3, func(m made, _ *Batch) {
+			for i, s := range m.steps {
+				s.Output = []byte(`"` + large(i) + `"`)
+			}
+		}).steps...)
 	}
+	none := pawl.StepKey{Job: all[0].Job, Ord: 1}
 	for name, tt := range map[string]struct {
-		ords []pawl.Ord
+		keys []pawl.StepKey
 		want []*pawl.Step
 	}{
-		"some":      {at(1, 3, 4), []*pawl.Step{m.steps[1], m.steps[3], m.steps[4]}},
-		"a page":    {at(0, 1, 2, 3, 4, 5), m.steps[:4]},
-		"there":     {append([]pawl.Ord{1}, at(2)...), m.steps[2:3]},
+		"some":      {keysOf(all[1], all[3], all[4]), []*pawl.Step{all[1], all[3], all[4]}},
+		"a page":    {keysOf(all...), all[:4]},
+		"there":     {append([]pawl.StepKey{none}, keysOf(all[2])...), all[2:3]},
 		"none":      {nil, nil},
-		"not there": {[]pawl.Ord{1}, nil},
+		"not there": {[]pawl.StepKey{none}, nil},
 	} {
-		steps, err := e.st.StepsAt(e.ctx, m.key(), tt.ords)
+		steps, err := e.st.StepsAt(e.ctx, tt.keys)
 		e.ok(err)
 		e.diff(name, tt.want, steps)
+	}
+}
+
+// waits: in pages of any size, the steps that wait now for something of a kind.
+func waits(e *env) {
+	var want, other []pawl.StepKey
+	looked := 0
+	for i := range 6 {
+		e.add(6, func(m made, b *Batch) {
+			if m.job.Workspace = "w"; i == 4 {
+				m.job.Workspace = "a"
+			}
+			for k, input := range []string{`{"kind":"approval","prompt":"x"}`, `{"kind":"sleep"}`, `["approval"]`, `{"kind":"approval"}`, `{"kind":"approval"}`, `{"kind":"approval"}`} {
+				s := m.steps[k]
+				s.Input, s.Rank = []byte(input), int64(-i)
+			}
+			m.steps[2].Total, m.steps[2].Input = 2, []byte(`{"kind":"approval"}`) // the items of a fan-out
+			b.MoveJob(m.job, lifecycle.JobAllocateResources)
+			for _, s := range m.steps[:5] {
+				b.MoveStep(m.job, s, lifecycle.StepEnqueue, lifecycle.StepClaim)
+			}
+			b.MoveStep(m.job, m.steps[3], lifecycle.StepSuccess)
+			m.steps[4].Worker = 9
+			looked += 3
+			if want = append(want, m.steps[0].StepKey); i == 4 {
+				other = append(other, m.steps[0].StepKey)
+			}
+		})
+	}
+	for workspace, want := range map[string][]pawl.StepKey{"": want, "a": other, "none": nil} {
+		for _, size := range []struct{ limit, rows int }{{100, 100}, {1, 100}, {100, 1}, {2, 3}, {1, 4}, {3, looked / 3}} {
+			f := store.WaitFilter{Kind: "approval", Workspace: workspace, Limit: size.limit}
+			var got []pawl.StepKey
+			for {
+				page, next, err := e.st.Waits(e.ctx, f, size.rows)
+				e.ok(err)
+				if len(page) > min(size.limit, size.rows) || next.Job != 0 && next.Compare(f.After) <= 0 {
+					e.Fatalf("%q, %+v: next is %v, after %v behind %v", workspace, size, next, page, f.After)
+				}
+				if got = append(got, page...); next.Job == 0 {
+					break
+				}
+				f.After = next
+			}
+			e.diff(fmt.Sprintf("%q, %+v", workspace, size), want, got)
+		}
 	}
 }
 
