@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,6 +61,63 @@ func TestQueuesAndCounts(t *testing.T) {
 			must(t, err)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("counts of %q (-want +got):\n%s", workspace, diff)
+			}
+		}
+	})
+}
+
+// TestApprovals: the steps that wait for a decision now, of whatever job (J4).
+func TestApprovals(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), nil)
+		one := p.submit(define(t, "name: one\nsteps: [{id: ask, approval: {prompt: \"Go?\", expires: 2h, form: {note: {type: string}}}}, {id: nap, sleep: 1h}, {id: told, event: {name: e}}]\n"), "")
+		two := p.submit(define(t, "name: two\nsteps: [{id: each, foreach: [1, 2, 3], approval: {prompt: \"Take ${{ item }}?\"}}, {id: then, needs: [each], approval: {prompt: x}}]\n"), "")
+		waiting := func(id pawl.ID, keys ...string) {
+			for _, key := range keys {
+				until(t, key+" waits", func() bool { s := steps(p.job(id))[key]; return s.Wait != nil && s.Status == lifecycle.StepInProgress })
+			}
+		}
+		waiting(one, "ask", "nap", "told")
+		waiting(two, "each[0]", "each[1]", "each[2]")
+		must(t, p.engine.Approve(t.Context(), two, "each[1]", nil, note("yes")))
+
+		view := func(id pawl.ID, workflow, key, prompt string) pawl.ApprovalView {
+			s := steps(p.job(id))[key]
+			return pawl.ApprovalView{JobID: id.Public(pawl.JobPrefix), Workspace: "default", Workflow: workflow, StepID: s.ID, Key: key, Prompt: prompt, Form: json.RawMessage("null"), Since: s.StartedAt}
+		}
+		ask := view(one, "one", "ask", "Go?")
+		ask.Form, ask.DueAt = json.RawMessage(`{"note":{"type":"string"}}`), steps(p.job(one))["ask"].Wait.Until
+		want := []pawl.ApprovalView{ask, view(two, "two", "each[0]", "Take 1?"), view(two, "two", "each[2]", "Take 3?")}
+		if ask.DueAt == 0 || ask.Since == 0 {
+			t.Errorf("%+v", ask)
+		}
+		for _, limit := range []int{0, 1, 2, 3} {
+			for workspace, want := range map[string][]pawl.ApprovalView{"": want, "default": want, "other": nil} {
+				var got []pawl.ApprovalView
+				pages := 0
+				for next := ""; ; pages++ {
+					page, then, err := p.engine.Approvals(t.Context(), workspace, next, limit)
+					if err != nil || page == nil || limit > 0 && len(page) > limit {
+						t.Fatalf("a page of %d, by %d: %v", len(page), limit, err)
+					}
+					if got, next = append(got, page...), then; next == "" {
+						break
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("approvals of %q, by %d (-want +got):\n%s", workspace, limit, diff)
+				}
+				if limit == 3 && pages != 0 {
+					t.Errorf("%d pages before the last one", pages)
+				}
+			}
+		}
+		for _, err := range []error{
+			func() error { _, _, err := p.engine.Approvals(t.Context(), "", "j_1", 0); return err }(),
+			func() error { _, _, err := p.engine.Approvals(t.Context(), "", "", 1001); return err }(),
+		} {
+			if pawl.KindOf(err) != pawl.Invalid {
+				t.Errorf("%v; want an error of kind Invalid", err)
 			}
 		}
 	})

@@ -90,7 +90,11 @@ func (q *queues) lines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := q.reader.bare(ctx, lines)
+	keys := make([]rowkey.Job, len(lines))
+	for i, l := range lines {
+		keys[i] = l.Job
+	}
+	jobs, err := q.reader.bare(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -116,15 +120,11 @@ func (q *queues) lines(ctx context.Context) error {
 	return nil
 }
 
-// bare reads a job of each line, without bodies.
-func (r *Reader) bare(ctx context.Context, lines []store.Line) (map[rowkey.Job]*pawl.Job, error) {
+// bare reads those jobs that exist, without bodies.
+func (r *Reader) bare(ctx context.Context, keys []rowkey.Job) (map[rowkey.Job]*pawl.Job, error) {
 	jobs := make(map[rowkey.Job]*pawl.Job)
-	for part := range slices.Chunk(lines, store.ListPage) {
-		keys := make([]rowkey.Job, len(part))
-		for i, l := range part {
-			keys[i] = l.Job
-		}
-		found, err := r.store.Jobs(ctx, store.JobFilter{Keys: keys, Bare: true})
+	for part := range slices.Chunk(keys, store.ListPage) {
+		found, err := r.store.Jobs(ctx, store.JobFilter{Keys: part, Bare: true})
 		if err != nil {
 			return nil, err
 		}

@@ -80,6 +80,10 @@ type Inspect interface {
 	LogPage(ctx context.Context, id pawl.ID, q pawl.LogQuery) (lines []pawl.LogLine, next string, err error)
 	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
 	Counts(ctx context.Context, workspace string) (*pawl.Counts, error)
+
+	// Approvals lists the steps that wait for a decision now. A page may be short though there
+	// are more. next is the after of the next page, empty after the last one.
+	Approvals(ctx context.Context, workspace, after string, limit int) (approvals []pawl.ApprovalView, next string, err error)
 }
 
 // Workflows registers workflows, and reads what is registered.
