@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Receipt says what a command of an operator has done to the entity that it names, as its
-// audit trail records it (J5). That is the job, for verbs of steps and approvals the step,
-// the worker or the schedule.
+// A Receipt says what a command of an operator has done to the entity that it names, as
+// its audit trail records it (J5). That is the job, for verbs of steps and approvals the
+// step, the worker or the schedule.
 type Receipt struct {
 	ID       string         `json:"id"`         // public
 	Status   machine.State  `json:"status"`     // after the command

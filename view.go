@@ -244,11 +244,11 @@ type StepQuery struct {
 
 // A Change says who requests an operation, and why.
 //
-// A request id makes the operation idempotent (J8): for an hour the same request returns the
-// same result, be it that it was refused, and another request with that id is an error of
-// kind Invalid. It is of 1 to 255 visible characters of ASCII; empty means none. A request
-// whose first copy is still being carried out is an error of kind Conflict, and may be given
-// again, as after a failure of the database.
+// A request id makes the operation idempotent (J8): for an hour the same request returns
+// the same result, be it that it was refused, and another request with that id is an
+// error of kind Invalid. It is of 1 to 255 visible characters of ASCII; empty means none.
+// A request whose first copy is still being carried out is an error of kind Conflict, and
+// may be given again, as after a failure of the database.
 type Change struct {
 	Actor     string
 	Reason    string

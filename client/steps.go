@@ -29,8 +29,8 @@ func (s *Steps) Resolve(ctx context.Context, job pawl.ID, step string, output js
 	return s.engine.ResolveStep(ctx, job, step, output, s.by(c))
 }
 
-// Approvals decides approvals and sends signals. A decision returns what it did to the step,
-// a signal what it did to the job.
+// Approvals decides approvals and sends signals. A decision returns what it did to the
+// step, a signal what it did to the job.
 type Approvals struct{ base }
 
 // Approve completes an approval, with the fields of its form, by name. A field that is

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Workers lists the workers, and pauses and ends them for operators. A change returns what it
-// did to the worker.
+// Workers lists the workers, and pauses and ends them for operators. A change returns
+// what it did to the worker.
 type Workers struct{ base }
 
 // List returns workers, newest first.

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // TestWhatIsKept: a refusal of the request is stored with its status, and nothing of what
@@ -108,7 +109,8 @@ func (e *Engine) statusUnder(t *testing.T, key store.IdempotencyKey) (status int
 	return status
 }
 
-// TestKeyErrors: callers tell a request id of another request from one that is in use (J8).
+// TestKeyErrors: callers tell a request id of another request from one that is in use
+// (J8).
 func TestKeyErrors(t *testing.T) {
 	t.Parallel()
 	key := store.IdempotencyKey{Workspace: "w", Key: "k"}
@@ -124,5 +126,59 @@ func TestKeyErrors(t *testing.T) {
 		if _, done, err := tx.replay(key, [32]byte{2}); done || !errors.Is(err, tt.is) || pawl.KindOf(err) != tt.kind {
 			t.Errorf("%s: %t, %v", name, done, err)
 		}
+	}
+}
+
+// A refusedSubmit is a submission that is refused once its job is made.
+type refusedSubmit struct {
+	of  *submit
+	err error
+}
+
+func (r *refusedSubmit) query(q *store.Query) { r.of.query(q) }
+
+func (r *refusedSubmit) decide(t *tx) error {
+	if err := r.of.create(t); err != nil {
+		return err
+	}
+	return r.of.reply(t, r.err)
+}
+
+// TestARefusedSubmissionIsKept: so is the refusal of a submission, and its job is not made;
+// a failure is not kept (J8).
+func TestARefusedSubmissionIsKept(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err  error
+		kept bool
+	}{
+		"refusal": {pawl.Errorf(pawl.Conflict, "the parent has ended"), true},
+		"failure": {pawl.Errorf(pawl.Internal, "broken"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := testEngine(t)
+			def, err := workflow.Parse("test.yaml", []byte("name: one\nsteps: [{id: a, handler: nobody}]\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sub := pawl.Submission{Definition: def.Canonical(), RequestID: "r"}
+			cmd, err := e.newSubmit(&sub, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := cmd.result(e.committer.one(t.Context(), &refusedSubmit{cmd, tt.err}))
+			if first.Err == nil || first.ID != (pawl.ID{}) {
+				t.Errorf("first %+v", first)
+			}
+			again, err := e.Submit(t.Context(), sub)
+			if err != nil || again[0].Replayed != tt.kept || tt.kept != (again[0].Err != nil) || tt.kept && again[0].Err.Error() != first.Err.Error() {
+				t.Errorf("again %+v, %v", again, err)
+			}
+			jobs, err := e.Jobs(t.Context(), pawl.JobQuery{})
+			if want := map[bool]int{true: 0, false: 1}[tt.kept]; err != nil || len(jobs) != want {
+				t.Errorf("%d jobs, %v; want %d", len(jobs), err, want)
+			}
+		})
 	}
 }

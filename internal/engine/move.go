@@ -111,8 +111,8 @@ func (m *move) replay(body []byte) error {
 	return document{&m.moved}.replay(body)
 }
 
-// result returns what has moved, unless there is an error: then the commit may still be in
-// progress.
+// result returns what has moved, unless there is an error: then the commit may still be
+// in progress.
 func (m *move) result(err error) (*workflow.Moved, error) {
 	if err != nil {
 		return nil, err

@@ -41,8 +41,8 @@ func (a *action) result(err error) (pawl.Receipt, error) {
 	return a.receipt, nil
 }
 
-// earlier returns the receipt that is stored for the request, and reports whether there is
-// one, or the stored refusal.
+// earlier returns the receipt that is stored for the request, and reports whether there
+// is one, or the stored refusal.
 func (r *request) earlier(ctx context.Context) (receipt pawl.Receipt, done bool, err error) {
 	a := new(action)
 	done, err = r.replay(ctx, a)
@@ -128,8 +128,8 @@ func receiptAnswer(r *pawl.Receipt) (status int, body []byte) {
 	return http.StatusOK, body
 }
 
-// receiptOf reads a receipt from an answer. An earlier version has stored the bare id of a
-// new job, or nothing.
+// receiptOf reads a receipt from an answer. An earlier version has stored the bare id of
+// a new job, or nothing.
 func receiptOf(body []byte) (r pawl.Receipt, err error) {
 	switch {
 	case len(body) == 0:

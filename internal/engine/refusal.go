@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A kept refusal is the answer to a request whose command was refused (J8): the same request
-// is refused in the same way for as long as the answer is stored, whatever has changed. Not
-// kept are failures of the server and what passes by itself.
+// A kept refusal is the answer to a request whose command was refused (J8): the same
+// request is refused in the same way for as long as the answer is stored, whatever has
+// changed. Not kept are failures of the server and what passes by itself.
 
 // keptKinds are the kinds of refusals that are kept, by their status.
 var keptKinds = map[int]pawl.Kind{
@@ -39,8 +39,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-// A passing refusal is due to what happened at the same moment, so that the same request may
-// succeed at once.
+// A passing refusal is due to what happened at the same moment, so that the same request
+// may succeed at once.
 type passing struct{ error }
 
 func (p *passing) Unwrap() error { return p.error }
@@ -91,8 +91,8 @@ func refusalBody(err error) []byte {
 	return body
 }
 
-// error returns the error again: with the same text, kind and details, and the same causes
-// that callers distinguish.
+// error returns the error again: with the same text, kind and details, and the same
+// causes that callers distinguish.
 func (r *refusal) error(kind pawl.Kind) error {
 	var cause error
 	switch {
@@ -136,8 +136,9 @@ func refusalOf(a *store.Answer) error {
 	return r.error(kind)
 }
 
-// refuse returns the error for which a request is refused before there is a command, after it
-// was kept. If another execution of the request was faster, the result is that of it, in out.
+// refuse returns the error for which a request is refused before there is a command,
+// after it was kept. If another execution of the request was faster, the result is that
+// of it, in out.
 func (e *Engine) refuse(ctx context.Context, r *request, err error, out reply) error {
 	var ofDatabase interface{ SQLState() string }
 	if r == nil || statusOf(err) == 0 || errors.As(err, &ofDatabase) {

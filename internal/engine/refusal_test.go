@@ -183,8 +183,9 @@ func TestAnswersOfEarlierVersions(t *testing.T) {
 	})
 }
 
-// TestSimultaneousRequests: of 200 simultaneous copies of a request, given to two processes,
-// one has an effect, and all get the same reply, be it a receipt or a refusal (J8, K5).
+// TestSimultaneousRequests: of 200 simultaneous copies of a request, given to two
+// processes, one has an effect, and all get the same reply, be it a receipt or a refusal
+// (J8, K5).
 func TestSimultaneousRequests(t *testing.T) {
 	t.Parallel()
 	onShared(t, func(t *testing.T, db *database) {
@@ -235,8 +236,8 @@ func TestSimultaneousRequests(t *testing.T) {
 	})
 }
 
-// TestRequestIDs: a request id is 1 to 255 visible characters of ASCII, and the error says
-// what is wrong with another one (J8).
+// TestRequestIDs: a request id is 1 to 255 visible characters of ASCII, and the error
+// says what is wrong with another one (J8).
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	e := engine.New(engine.Config{Store: (&database{t: t, kind: "memory", where: ":memory:"}).open()})

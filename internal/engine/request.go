@@ -107,8 +107,8 @@ func (r *request) replay(ctx context.Context, out reply) (done bool, err error) 
 	return err == nil && k.replayed, err
 }
 
-// execute commits a command, once per request, and returns its error. out receives the result
-// of an earlier execution, and may be nil.
+// execute commits a command, once per request, and returns its error. out receives the
+// result of an earlier execution, and may be nil.
 func (e *Engine) execute(ctx context.Context, r *request, cmd command, out reply) error {
 	if r == nil {
 		return e.committer.one(ctx, cmd)

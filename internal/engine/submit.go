@@ -172,8 +172,13 @@ func (s *submit) decide(t *tx) error {
 	if done, err := s.replay(t); done || err != nil {
 		return err
 	}
+	return s.reply(t, s.create(t))
+}
+
+// reply makes the result of create the answer to the request.
+func (s *submit) reply(t *tx, err error) error {
 	answer := store.Answer{Endpoint: submitEndpoint, RequestHash: s.hash}
-	if err := s.create(t); err != nil {
+	if err != nil {
 		if t.keep(s.key, answer, err) {
 			s.refusal = err
 			return nil

@@ -11,12 +11,13 @@ var (
 	// ErrKeyReused is returned for a request id that belongs to another request (J8).
 	ErrKeyReused = errors.New("the request id was used for another request")
 
-	// ErrKeyHeld is returned for a request id whose first request is still being carried out
-	// (J8). The same request may be given again.
+	// ErrKeyHeld is returned for a request id whose first request is still being carried
+	// out (J8). The same request may be given again.
 	ErrKeyHeld = errors.New("the request id is in use")
 )
 
-// A keyError is an error about a request id: a *pawl.Error that is one of the errors above.
+// A keyError is an error about a request id: a *pawl.Error that is one of the errors
+// above.
 type keyError struct {
 	err *pawl.Error
 	is  error

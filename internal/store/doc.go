@@ -22,9 +22,9 @@
 // # Failures
 //
 // [ErrUnknown], [ErrStale], [ErrKeyHeld] and [ErrNotFound] are the errors that callers
-// distinguish; others are a *pawl.Error with a kind, or come from the driver. A row that cannot be decoded is [Damaged]
-// where it is asked for by its key, and is left out where it is one of many; each is logged once
-// ([Faults]).
+// distinguish; others are a *pawl.Error with a kind, or come from the driver. A row that
+// cannot be decoded is [Damaged] where it is asked for by its key, and is left out where
+// it is one of many; each is logged once ([Faults]).
 //
 // # Where to begin
 //

@@ -27,8 +27,8 @@ var (
 	// or a new record exists already. Nothing was written.
 	ErrStale = errors.New("a record was changed by another writer")
 
-	// ErrKeyHeld is returned by Do when another transaction has taken one of the keys, and was
-	// not over in time. Nothing was written.
+	// ErrKeyHeld is returned by Do when another transaction has taken one of the keys,
+	// and was not over in time. Nothing was written.
 	ErrKeyHeld = errors.New("an idempotency key is held by another transaction")
 
 	// ErrNotFound is returned by views if there is no such record.
