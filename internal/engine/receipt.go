@@ -91,7 +91,8 @@ func (t *tx) receipt(of store.EntityKey, actor string) pawl.Receipt {
 		r.ID, r.From, r.To, r.Sequence, r.At = id, &from, now.State, now.Seq, pawl.Timestamp(now.UpdatedAt)
 	} else {
 		r.ID, r.To, r.Sequence, r.At = last.Entity, last.To, last.Sequence, pawl.Timestamp(last.At)
-		if from := first.From; from != "" {
+		if first.From != "" {
+			from := first.From // allocated only here: a new job has none
 			r.From = &from
 		}
 	}
