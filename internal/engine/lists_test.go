@@ -122,3 +122,42 @@ func TestApprovals(t *testing.T) {
 		}
 	})
 }
+
+// TestJobVersion rises with every move of a job and of its steps, and with nothing else (J4,
+// J11).
+func TestJobVersion(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), map[string]worker.Handler{"echo": echo})
+		version := func(id pawl.ID) int64 {
+			v, err := p.engine.JobVersion(t.Context(), id)
+			must(t, err)
+			return v
+		}
+		id := p.submit(define(t, "name: v\nsteps: [{id: a, handler: echo}, {id: ask, needs: [a], approval: {prompt: x}}]\n"), "")
+		until(t, "ask waits", func() bool { return p.state(id, "ask") == string(lifecycle.StepInProgress) })
+		was := version(id)
+		p.wait(p.submit(define(t, "name: v\nsteps: [{id: a, handler: echo}]\n"), ""))
+		if now := version(id); now != was {
+			t.Errorf("version %d after another job has run, was %d", now, was)
+		}
+		must(t, p.engine.PauseJob(t.Context(), id, note("wait")))
+		if now := version(id); now <= was {
+			t.Errorf("version %d after a pause, was %d", now, was)
+		}
+		must(t, p.engine.ResumeJob(t.Context(), id, note("go")))
+		was = version(id)
+		must(t, p.engine.Approve(t.Context(), id, "ask", nil, note("yes")))
+		p.wait(id)
+		if now := version(id); now < was+2 {
+			t.Errorf("version %d after the end of a step and of the job, was %d", now, was)
+		}
+		sum := int64(0)
+		must(t, p.engine.History(t.Context(), id, func(pawl.Transition) error { sum++; return nil }))
+		if now := version(id); now != sum {
+			t.Errorf("version %d, and %d moves", now, sum)
+		}
+		if _, err := p.engine.JobVersion(t.Context(), p.engine.NewID()); pawl.KindOf(err) != pawl.NotFound {
+			t.Errorf("of no job: %v", err)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -32,6 +33,16 @@ func (r *Reader) Counts(ctx context.Context, workspace string) (*pawl.Counts, er
 		return nil, err
 	}
 	return &pawl.Counts{Workers: c.Workers, Jobs: c.Jobs, Steps: c.Steps, ActiveJobs: c.Jobs[lifecycle.JobRunning], AtLeast: c.More}, nil
+}
+
+// JobVersion returns a number that rises with every move of a job and of its steps. Who reads
+// it before the job has at least that version of the job.
+func (r *Reader) JobVersion(ctx context.Context, id pawl.ID) (int64, error) {
+	found, sum, err := r.store.JobSequence(ctx, id.JobKey())
+	if errors.Is(err, store.ErrNotFound) || err == nil && found != id {
+		return 0, store.NoJob(id)
+	}
+	return sum, err
 }
 
 // Queues lists the queues of a workspace, or of all if it is empty, by workspace and name, at

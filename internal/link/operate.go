@@ -81,6 +81,10 @@ type Inspect interface {
 	Definition(ctx context.Context, id pawl.ID) (*workflow.Definition, error)
 	Counts(ctx context.Context, workspace string) (*pawl.Counts, error)
 
+	// JobVersion returns a number that rises with every move of a job and of its steps. Read
+	// before the job, it is at most that of what is read.
+	JobVersion(ctx context.Context, id pawl.ID) (int64, error)
+
 	// Approvals lists the steps that wait for a decision now. A page may be short though there
 	// are more. next is the after of the next page, empty after the last one.
 	Approvals(ctx context.Context, workspace, after string, limit int) (approvals []pawl.ApprovalView, next string, err error)

@@ -415,6 +415,9 @@ type Views interface {
 	// Job reads a job with its bodies. The error is ErrNotFound if there is none, and of kind
 	// Internal if it cannot be decoded.
 	Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error)
+	// JobSequence returns the id of a job, and the sum of its sequence and those of its steps.
+	// The error is ErrNotFound if there is none.
+	JobSequence(ctx context.Context, key rowkey.Job) (pawl.ID, int64, error)
 	// Jobs lists jobs, newest first. With a limit it returns a page; see PageBytes.
 	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
 	// JobKeys finds the newest jobs of a filter, at most f.Limit, among the newest rows jobs

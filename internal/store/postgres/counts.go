@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -32,6 +33,17 @@ func (db *DB) Lines(ctx context.Context, limit int) ([]store.Line, error) {
 		}
 	}, limit)
 	return lines.Sorted(), err
+}
+
+// JobSequence adds up sequences; see store.Views.
+func (db *DB) JobSequence(ctx context.Context, key rowkey.Job) (id pawl.ID, sum int64, err error) {
+	there := false
+	err = db.query(ctx, "read the sequence of a job", "select uuid, seq + coalesce((select sum(seq) from step where job = $1), 0)::bigint from job where id = $1", func(c *cursor) {
+		there = true
+		c.fixed(id[:])
+		sum = c.num()
+	}, int64(key))
+	return id, sum, missing(err, !there)
 }
 
 // The kinds of rows that Counts reads.

@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"math"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -88,6 +90,23 @@ func (db *DB) Counts(ctx context.Context, workspace string, newest int) (counts 
 		return nil
 	})
 	return counts, err
+}
+
+// JobSequence adds up sequences; see store.Views.
+func (db *DB) JobSequence(ctx context.Context, key rowkey.Job) (id pawl.ID, sum int64, err error) {
+	there := false
+	err = db.read(ctx, "read the sequence of a job", func(c *conn) error {
+		return c.each(selectJobSequence, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
+			there = true
+			cols.fixed(id[:])
+			sum = cols.int()
+			return cols.finish()
+		})
+	})
+	if err == nil && !there {
+		err = fmt.Errorf("job %d: %w", key, store.ErrNotFound)
+	}
+	return id, sum, err
 }
 
 // countOpen returns the query that counts records that have not ended, which have an index.

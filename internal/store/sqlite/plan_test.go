@@ -93,6 +93,7 @@ func TestPlans(t *testing.T) {
 		takeSignal:          {"SEARCH signal USING PRIMARY KEY (job=? AND seq=?)"},
 		selectNextNode:      {"SEARCH step USING PRIMARY KEY (job=? AND ord>?)"},
 		selectInFlight:      {"SEARCH step USING COVERING INDEX step_flight (state=?)"},
+		selectJobSequence:   {"SEARCH job USING INTEGER PRIMARY KEY", "SEARCH step USING PRIMARY KEY (job=?)"},
 		selectNextRoute:     {"SEARCH step USING COVERING INDEX step_flight (state=? AND place>?)"},
 		selectLine:          {"SEARCH step USING COVERING INDEX step_flight (state=? AND place=?)", "SEARCH step USING INDEX step_flight (state=? AND place=?)"},
 		selectHeldLines:     {"SEARCH step USING INDEX step_flight (state=? AND place>?)"},

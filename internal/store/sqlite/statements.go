@@ -232,6 +232,7 @@ const (
 	selectWorkers
 	selectLivingWorkers
 	selectInFlight
+	selectJobSequence
 	selectNextRoute
 	selectLine
 	selectHeldLines
@@ -405,6 +406,7 @@ var texts = [statementCount]string{
 	selectWorkers:       "SELECT " + workerAll + " FROM worker WHERE id < ? ORDER BY id DESC LIMIT ?",
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " AND id < ? ORDER BY id DESC LIMIT ?",
 	selectInFlight:      "SELECT state, place, count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " GROUP BY state, place",
+	selectJobSequence:   "SELECT uuid, seq + (SELECT coalesce(sum(seq), 0) FROM step WHERE job = ?1) FROM job WHERE id = ?1",
 	selectNextRoute:     "SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place > ? ORDER BY place LIMIT 1",
 	selectLine: "SELECT (SELECT count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place = ?1), min(enqueued_at), min(job)" +
 		" FROM (SELECT enqueued_at, job FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place = ?1 ORDER BY rank, job, ord LIMIT ?2 + 0)",

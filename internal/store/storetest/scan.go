@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,6 +20,7 @@ var scanTests = []test{
 	{name: "J4/StepOrdsLook", run: stepOrdsLook},
 	{name: "T8/StepsAt", run: stepsAt},
 	{name: "J4/Waits", run: waits},
+	{name: "J4/JobSequence", run: jobSequence},
 	{name: "J4/Lines", run: linesOfRoutes},
 	{name: "J4/Counts", run: countsByState},
 }
@@ -388,5 +390,34 @@ func countsByState(e *env) {
 		got, err := e.st.Counts(e.ctx, tt.workspace, tt.newest)
 		e.ok(err)
 		e.diff(name, &tt.want, got)
+	}
+}
+
+// jobSequence is the sum over a job and its steps: it rises with each of their moves.
+func jobSequence(e *env) {
+	other, bare := e.add(2, enqueued(1, 0)), e.add(0, nil)
+	m := e.add(3, nil)
+	of := func(m made) int64 {
+		id, sum, err := e.st.JobSequence(e.ctx, m.key())
+		e.ok(err)
+		e.diff("id", m.job.ID, id)
+		return sum
+	}
+	was := of(m)
+	e.diff("of a new job", m.job.Seq+3, was)
+	e.diff("of a job without steps", bare.job.Seq, of(bare))
+	e.diff("of another", other.job.Seq+2*other.steps[0].Seq, of(other))
+	for _, move := range []func(f *store.Facts, b *Batch){
+		func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobAllocateResources) },
+		func(f *store.Facts, b *Batch) {
+			b.MoveStep(f.Jobs[m.key()], f.Steps[m.steps[2].StepKey], lifecycle.StepEnqueue)
+		},
+	} {
+		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}, Steps: keysOf(m.steps[2])}, move)
+		e.diff("after a move", was+1, of(m))
+		was++
+	}
+	if _, _, err := e.st.JobSequence(e.ctx, 1); !errors.Is(err, store.ErrNotFound) {
+		e.Errorf("of no job: %v", err)
 	}
 }
