@@ -34,8 +34,8 @@
 //
 // # Bounds
 //
-// Lists of jobs and workers have at most maxList records. A page (JobPage, StepPage)
-// looks at no more than maxRows records, so that what is rare does not make it walk a table,
+// Lists of jobs and workers have at most maxList records. A page (JobPage, StepPage,
+// WorkerPage, Approvals) looks at no more than maxRows records, so that what is rare does not make it walk a table,
 // and ends once its bodies reach maxListBytes; it says where the next one begins. A view has
 // at most maxMoves moves and, once its bodies reach maxListBytes, steps without outputs, and
 // says what it omits. An inquiry reads the instances of a fan-out up to the last one that

@@ -186,3 +186,117 @@ func TestAPageOfLargeJobs(t *testing.T) {
 		t.Errorf("%d jobs in %d pages; want %d in 3", len(got), pages, n)
 	}
 }
+
+// workers makes n workers, of which every one but those kept has ended, and returns their
+// ids, newest first.
+func (e *base) workers(t *testing.T, n, size int, kept func(i int) bool) []string {
+	t.Helper()
+	ids := make([]string, n)
+	for from := 0; from < n; from += 1000 {
+		err := e.db.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
+			b := storetest.NewBatch(f.Now)
+			for i := from; i < min(n, from+1000); i++ {
+				w := &pawl.Worker{ID: e.mint.ID(f.Now), Workspace: []string{"w", "v"}[i%2], Name: "x", Host: "h", PID: 1, Capacity: 1}
+				if size > 0 {
+					w.Metadata = json.RawMessage(`"` + strings.Repeat("x", size) + `"`)
+				}
+				ids[n-1-i] = w.ID.Public(pawl.WorkerPrefix)
+				if b.AddWorker(w); !kept(i) {
+					b.MoveWorker(w, lifecycle.WorkerTerminate)
+				}
+			}
+			return &b.Changes, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ids
+}
+
+// workerPages reads all pages of a list, and returns the ids of its workers and the number of
+// pages.
+func (e *base) workerPages(t *testing.T, q pawl.WorkerQuery) (ids []string, pages int) {
+	t.Helper()
+	for {
+		workers, next, err := e.WorkerPage(t.Context(), q)
+		if err != nil || workers == nil {
+			t.Fatalf("page %d: %v, %v", pages, workers, err)
+		}
+		for _, w := range workers {
+			ids = append(ids, w.ID)
+		}
+		if pages++; next == "" {
+			return ids, pages
+		}
+		q.Before = next
+	}
+}
+
+// TestWorkerPages: pages of workers by state and workspace, newest first (J4).
+func TestWorkerPages(t *testing.T) {
+	t.Parallel()
+	e := newBase(t)
+	ids := e.workers(t, 12, 0, func(i int) bool { return i%3 == 0 })
+	pick := func(is ...int) (list []string) {
+		for _, i := range is {
+			list = append(list, ids[len(ids)-1-i])
+		}
+		return list
+	}
+	terminated := []machine.State{lifecycle.WorkerTerminated}
+	for name, tt := range map[string]struct {
+		q    pawl.WorkerQuery
+		want []string
+	}{
+		"living":       {pawl.WorkerQuery{}, pick(9, 6, 3, 0)},
+		"ended":        {pawl.WorkerQuery{Statuses: terminated}, pick(11, 10, 8, 7, 5, 4, 2, 1)},
+		"idle":         {pawl.WorkerQuery{Statuses: []machine.State{lifecycle.WorkerIdle}, Workspace: "v"}, pick(9, 3)},
+		"any of these": {pawl.WorkerQuery{Statuses: append(terminated, lifecycle.WorkerIdle)}, ids},
+		"before":       {pawl.WorkerQuery{Before: ids[len(ids)-1-6]}, pick(3, 0)},
+		"none":         {pawl.WorkerQuery{Workspace: "u"}, nil},
+	} {
+		for _, limit := range []int{0, 1, 2, 4} {
+			tt.q.Limit = limit
+			got, pages := e.workerPages(t, tt.q)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s, by %d (-want +got):\n%s", name, limit, diff)
+			}
+			if want := max(1, (len(tt.want)+max(limit, 1)-1)/max(limit, 1)); limit != 0 && pages != want {
+				t.Errorf("%s, by %d: %d pages, want %d", name, limit, pages, want)
+			}
+			list, err := e.Workers(t.Context(), tt.q)
+			if want := min(len(tt.want), []int{50, 1, 2, 3, 4}[limit]); err != nil || len(list) != want {
+				t.Errorf("%s: a list of %d has %d workers, %v; want %d", name, limit, len(list), err, want)
+			}
+		}
+	}
+	for _, q := range []pawl.WorkerQuery{{Limit: 1001}, {Limit: -1}, {Before: "j_1"}} {
+		if _, _, err := e.WorkerPage(t.Context(), q); !isInvalid(err) {
+			t.Errorf("%+v: %v, want an error of kind Invalid", q, err)
+		}
+	}
+}
+
+// TestManyEndedWorkersAreListedInPages: a page without a match ends after 20,000 workers, and
+// one with much metadata at the limit of bytes (J4).
+func TestManyEndedWorkersAreListedInPages(t *testing.T) {
+	t.Parallel()
+	e := newBase(t)
+	ids := e.workers(t, maxRows+10, 0, func(i int) bool { return false })
+	q := pawl.WorkerQuery{Statuses: []machine.State{lifecycle.WorkerFailed}}
+	workers, next, err := e.WorkerPage(t.Context(), q)
+	if err != nil || len(workers) > 0 || next != ids[maxRows-1] {
+		t.Errorf("%d workers, next %q, %v; want none, next %q", len(workers), next, err, ids[maxRows-1])
+	}
+	if list, err := e.Workers(t.Context(), q); err != nil || len(list) > 0 {
+		t.Errorf("a list has %d workers, %v", len(list), err)
+	}
+	large := e.workers(t, 6, maxListBytes/4, func(i int) bool { return true })
+	if workers, next, err = e.WorkerPage(t.Context(), pawl.WorkerQuery{}); err != nil || len(workers) != 4 || next != large[3] {
+		t.Errorf("%d workers, next %q, %v; want 4, next %q", len(workers), next, err, large[3])
+	}
+	if got, pages := e.workerPages(t, pawl.WorkerQuery{}); !cmp.Equal(large, got) || pages != 2 {
+		t.Errorf("%d workers in %d pages; want 6 in 2", len(got), pages)
+	}
+}

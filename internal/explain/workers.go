@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -9,33 +8,77 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // Workers lists workers, newest first.
 func (r *Reader) Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error) {
-	if q.Limit < 0 || q.Limit > maxList {
-		return nil, pawl.Errorf(pawl.Invalid, "limit %d: want 1 to %d", q.Limit, maxList)
-	}
-	_, running, err := r.store.InFlight(ctx)
+	most, err := limit(q.Limit)
 	if err != nil {
 		return nil, err
 	}
-	views := []pawl.WorkerView{}
-	for f := (store.WorkerFilter{Living: len(q.Statuses) == 0, Limit: maxList}); ; {
+	all := []pawl.WorkerView{}
+	for {
+		q.Limit = most - len(all)
+		page, next, err := r.WorkerPage(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); next == "" || len(all) == most {
+			return all, nil
+		}
+		q.Before = next
+	}
+}
+
+// WorkerPage lists workers, newest first. It looks at no more than maxRows of them, and ends
+// with the one that brings the metadata to maxListBytes, so that a page may be short, or
+// empty, though there are more. next is the Before of the next page, empty after the last
+// one.
+func (r *Reader) WorkerPage(ctx context.Context, q pawl.WorkerQuery) (workers []pawl.WorkerView, next string, err error) {
+	most, err := limit(q.Limit)
+	if err != nil {
+		return nil, "", err
+	}
+	f := store.WorkerFilter{Living: !slices.ContainsFunc(q.Statuses, lifecycle.Worker.Ended), Limit: maxList}
+	if q.Before != "" {
+		id, err := pawl.ParseID(pawl.WorkerPrefix, q.Before)
+		if err != nil {
+			return nil, "", err
+		}
+		f.Before = id.WorkerKey()
+	}
+	_, running, err := r.store.InFlight(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	workers = []pawl.WorkerView{}
+	for looked, size := 0, 0; ; {
 		page, err := r.store.Workers(ctx, f)
-		if err != nil || len(page) == 0 {
-			return views, err
+		if err != nil {
+			return nil, "", err
+		}
+		if len(page) == 0 {
+			return workers, "", nil
 		}
 		for _, w := range page {
-			if q.Workspace != "" && w.Workspace != q.Workspace || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, w.State) {
-				continue
+			if wanted(q, w) {
+				if len(workers) == most || size >= maxListBytes {
+					return workers, workers[len(workers)-1].ID, nil
+				}
+				workers = append(workers, workerView(w, running[w.Key()]))
+				size += len(w.Metadata)
 			}
-			if views = append(views, workerView(w, running[w.Key()])); len(views) == cmp.Or(q.Limit, defaultList) {
-				return views, nil
+			if looked++; looked == maxRows {
+				return workers, w.ID.Public(pawl.WorkerPrefix), nil
 			}
 		}
 		f.Before = page[len(page)-1].Key()
 	}
+}
+
+func wanted(q pawl.WorkerQuery, w *pawl.Worker) bool {
+	return (q.Workspace == "" || q.Workspace == w.Workspace) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, w.State))
 }
 
 // Worker returns a worker with its history.

@@ -102,6 +102,11 @@ type Workflows interface {
 // Workers reads workers, and changes their states for operators.
 type Workers interface {
 	Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error)
+
+	// WorkerPage is Workers with a bound on the workers that it looks at: a page may be short
+	// though there are more. next is the Before of the next page, empty after the last one.
+	WorkerPage(ctx context.Context, q pawl.WorkerQuery) (workers []pawl.WorkerView, next string, err error)
+
 	Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error)
 	WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error
 	WorkerHistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
