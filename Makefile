@@ -29,8 +29,8 @@ OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(
 # not named here fails, so nothing is skipped unnoticed.
 #
 # Packages: PostgreSQL's own; pgtest, which starts clusters; and the programs that
-# load, kill and compare whole databases.
-UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/soak
+# load, kill and compare whole databases; redocly, which downloads a tool.
+UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/redocly internal/lab/soak
 
 # Tests that need PostgreSQL, by name, and then any subtest "postgres". In a -skip the
 # shorter paths come first: a path that goes deeper than a name ends the search.
@@ -92,6 +92,7 @@ lint: ## gofmt, vet, staticcheck, and whether the modules of the benchmarks stil
 generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/machinedoc
 	$(GO) run ./internal/lab/workflowschema
+	$(GO) run ./internal/lab/apidoc
 
 verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of
 	$(WITH_POSTGRES) $(GO) test ./internal/engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m

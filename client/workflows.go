@@ -44,8 +44,8 @@ func (s *Workflows) PlanMoves(ctx context.Context, def *workflow.Definition) (*w
 	return s.engine.PlanMoves(ctx, s.config.Workspace, def.Canonical())
 }
 
-// Move moves an unfinished job to another version of its workflow; 0 is the newest. A
-// dry run changes nothing and returns the same. If the job cannot move, the error is of
+// Move moves an unfinished job to another version of its workflow, from 1 on. A dry run
+// changes nothing and returns the same. If the job cannot move, the error is of
 // kind Conflict and wraps decide.Obstacles.
 func (s *Workflows) Move(ctx context.Context, job pawl.ID, version int, dryRun bool, c pawl.Change) (*workflow.Moved, error) {
 	return s.engine.MoveJob(ctx, job, version, dryRun, s.by(c))

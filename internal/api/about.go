@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+)
+
+func (s *Service) aboutOperations() []operation {
+	return []operation{
+		{id: "get-version", method: get, path: "/api/version", role: Anybody, tag: "server",
+			summary: "Say which version this server has", detail: "Answers the version of the program, of the API, and of the database's schema. Within a version of the API, operations and fields are only added.", add: does(s, s.getVersion)},
+		{id: "whoami", method: get, path: "/api/whoami", role: Viewer, tag: "server",
+			summary: "Say who you are", detail: "Answers who the audit trail names for your commands, and what you may do.", add: does(s, s.whoami)},
+	}
+}
+
+// A versions says what a server is.
+type versions struct {
+	Version string `json:"version" doc:"Of the program." example:"0.9.0"`
+	API     int    `json:"api" doc:"Of the API."`
+	Schema  int    `json:"schema" doc:"Of the database's schema."`
+}
+
+func (s *Service) getVersion(context.Context, *struct{}) (*body[versions], error) {
+	return &body[versions]{versions{s.Program, Version, s.Schema}}, nil
+}
+
+// An identity says who a caller is.
+type identity struct {
+	Actor string `json:"actor" doc:"Whom the audit trail names."`
+	Roles []Role `json:"roles" doc:"What the caller may do."`
+}
+
+func (s *Service) whoami(ctx context.Context, _ *struct{}) (*body[identity], error) {
+	return &body[identity]{identity{ActorOf(ctx), []Role{Viewer, Operator, Admin}}}, nil
+}
+
+// documents adds the paths of the documents about the API.
+func (s *Service) documents() {
+	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		s.document(w, "application/openapi+json", func() ([]byte, error) { return json.Marshal(s.huma.OpenAPI()) })
+	})
+	s.mux.HandleFunc("GET "+problems+"{slug}", Explain)
+	s.mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		s.document(w, "application/openapi+yaml", s.huma.OpenAPI().YAML)
+	})
+	s.mux.HandleFunc("GET /openapi-3.0.json", func(w http.ResponseWriter, _ *http.Request) {
+		s.document(w, "application/openapi+json", s.older)
+	})
+}
+
+func (s *Service) document(w http.ResponseWriter, media string, make func() ([]byte, error)) {
+	b, err := make()
+	if err != nil {
+		s.problem(context.Background(), "openapi", err).Write(w)
+		return
+	}
+	w.Header().Set("Content-Type", media)
+	_, _ = w.Write(b) // the reader may be gone
+}
+
+// older returns the document in OpenAPI 3.0.
+func (s *Service) older() ([]byte, error) {
+	b, err := s.huma.OpenAPI().Downgrade()
+	if err != nil {
+		return nil, err
+	}
+	var document any
+	if err := json.Unmarshal(b, &document); err != nil {
+		return nil, err
+	}
+	downgrade(document)
+	return json.Marshal(document)
+}
+
+// downgrade writes what may be of a type or null as OpenAPI 3.0 does, which has no type
+// null.
+func downgrade(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, each := range v {
+			downgrade(each)
+		}
+	case map[string]any:
+		if of, is := v["anyOf"].([]any); is && len(of) == 2 && reflect.DeepEqual(of[1], map[string]any{"type": "null"}) {
+			delete(v, "anyOf")
+			v["type"], v["allOf"], v["nullable"] = "object", of[:1], true // a reference is to an object
+		}
+		for _, each := range v {
+			downgrade(each)
+		}
+	}
+}

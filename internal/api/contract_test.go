@@ -1,0 +1,301 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// A contract is the document of the API, against which answers are checked.
+type contract struct {
+	paths   map[string]map[string]operation // by path, and by method in lower case
+	schemas *jsonschema.Compiler
+	driven  map[string]map[int]bool // the statuses that were answered, by operation
+}
+
+type operation struct {
+	ID        string `json:"operationId"`
+	Responses map[string]struct {
+		Content map[string]json.RawMessage `json:"content"`
+	} `json:"responses"`
+}
+
+func contractOf(t *testing.T, document []byte) *contract {
+	t.Helper()
+	var d struct {
+		Paths map[string]map[string]operation `json:"paths"`
+	}
+	if err := json.Unmarshal(document, &d); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	if err := c.AddResource("openapi.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	return &contract{d.Paths, c, map[string]map[int]bool{}}
+}
+
+var inBraces = regexp.MustCompile(`\{[^}]*\}`)
+
+// of returns the operation of a request, and its path in the document.
+func (c *contract) of(t *testing.T, method, path string) (operation, string) {
+	t.Helper()
+	path, _, _ = strings.Cut(path, "?")
+	best := ""
+	for p := range c.paths {
+		pattern := "^" + inBraces.ReplaceAllString(p, "[^/]+") + "$"
+		if regexp.MustCompile(pattern).MatchString(path) && c.paths[p][strings.ToLower(method)].ID != "" &&
+			(best == "" || strings.Count(p, "{") < strings.Count(best, "{")) {
+			best = p
+		}
+	}
+	if best == "" {
+		t.Fatalf("%s %s is not in the document", method, path)
+	}
+	return c.paths[best][strings.ToLower(method)], best
+}
+
+// check fails the test unless an answer is one that the document declares.
+func (c *contract) check(t *testing.T, method, path string, a *answer) {
+	t.Helper()
+	o, p := c.of(t, method, path)
+	if c.driven[o.ID] == nil {
+		c.driven[o.ID] = map[int]bool{}
+	}
+	c.driven[o.ID][a.status] = true
+	r, declared := o.Responses[fmt.Sprint(a.status)]
+	if !declared {
+		t.Errorf("%s answers %d, which it does not declare: %s", o.ID, a.status, a.body)
+		return
+	}
+	if a.status == http.StatusNotModified {
+		return
+	}
+	media := a.header.Get("Content-Type")
+	if _, is := r.Content[media]; !is {
+		t.Errorf("%s answers %d as %q: it declares %q", o.ID, a.status, media, slices.Collect(maps.Keys(r.Content)))
+		return
+	}
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D")
+	at := fmt.Sprintf("openapi.json#/paths/%s/%s/responses/%d/content/%s/schema", escape.Replace(p), strings.ToLower(method), a.status, escape.Replace(media))
+	schema, err := c.schemas.Compile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
+	if err == nil {
+		err = schema.Validate(v)
+	}
+	if err != nil {
+		t.Errorf("%s answers what it does not declare: %v\n%s", o.ID, err, a.body)
+	}
+}
+
+// A drive sends requests and holds each answer against the contract.
+type drive struct {
+	*site
+	*contract
+}
+
+func newDrive(t *testing.T) *drive {
+	t.Helper()
+	s := newSite(t)
+	return &drive{s, contractOf(t, s.want(200, "GET", "/openapi.json", "").body)}
+}
+
+func (d *drive) want(status int, method, path, body string, headers ...string) *answer {
+	d.t.Helper()
+	a := d.site.want(status, method, path, body, headers...)
+	d.check(d.t, method, path, a)
+	return a
+}
+
+// submit submits a job of the text of a workflow and returns its id.
+func (d *drive) submit(source string, inputs map[string]any) string {
+	d.t.Helper()
+	a := d.want(201, "POST", "/api/jobs", text(map[string]any{"source": source, "inputs": inputs}))
+	return a.field(d.t, "id").(string)
+}
+
+// step returns the id of a step of a job, once it is in a state.
+func (d *drive) step(job, key, state string) string {
+	d.t.Helper()
+	return d.stepWith(job, key, "status", state)
+}
+
+// backoff returns the id of a step of a job, once it waits for its next attempt.
+func (d *drive) backoff(job, key string) string {
+	d.t.Helper()
+	return d.stepWith(job, key, "not_before", "")
+}
+
+// stepWith returns the id of a step of a job, once a field has a value, or any if that is
+// empty.
+func (d *drive) stepWith(job, key, field, value string) string {
+	d.t.Helper()
+	path := "/api/jobs/" + job
+	for etag := d.want(200, "GET", path, "").header.Get("ETag"); ; {
+		steps := d.want(200, "GET", path+"/steps?key="+key, "")
+		if got, is := steps.field(d.t, "items.0."+field).(string); is && (value == "" || got == value) {
+			return steps.field(d.t, "items.0.id").(string)
+		}
+		etag = d.want(200, "GET", path+"?wait=changed", "", "If-None-Match", etag).header.Get("ETag")
+	}
+}
+
+// TestContract drives every operation, and holds each answer against the document
+// (J3, J4, J5, J11).
+func TestContract(t *testing.T) {
+	t.Parallel()
+	d := newDrive(t)
+	defer d.work()()
+
+	d.want(200, "GET", "/api/version", "")
+	d.want(200, "GET", "/api/whoami", "", "Pawl-Actor", "ada")
+
+	// Workflows.
+	registration := text(map[string]any{"source": order, "reason": "first"})
+	d.want(201, "POST", "/api/workflows", registration)
+	d.want(200, "POST", "/api/workflows", registration)
+	d.want(422, "POST", "/api/workflows", `{"source":"name: 7"}`)
+	d.want(200, "GET", "/api/workflows", "")
+	checked := d.want(200, "POST", "/api/workflows/validate", text(map[string]any{"source": order}))
+	d.want(422, "POST", "/api/workflows/validate", `{}`)
+	d.want(200, "GET", "/api/workflows/order", "")
+	d.want(404, "GET", "/api/workflows/none", "")
+	d.want(200, "GET", "/api/workflows/order/versions", "")
+	d.want(200, "GET", "/api/workflows/order/versions/1", "")
+	d.want(404, "GET", "/api/workflows/order/versions/2", "")
+
+	// A job, from its submission to its end.
+	job := d.want(201, "POST", "/api/jobs", `{"workflow":"order","task_description":"one"}`).field(t, "id").(string)
+	d.want(404, "POST", "/api/jobs", `{"workflow":"none"}`)
+	d.want(422, "POST", "/api/jobs", `{"workflow":"order","priority":101}`)
+	d.want(422, "POST", "/api/jobs", `{"workflow":"order","inputs":{"size":1}}`)
+	d.want(400, "POST", "/api/jobs", `{"workflow":"order"`)
+	d.want(400, "POST", "/api/jobs", `{"workflow":"order","workflow":"other"}`)
+	ship := d.step(job, "ship", "in_progress")
+	d.want(200, "GET", "/api/approvals", "")
+	d.want(200, "POST", "/api/workflows/plan", text(map[string]any{"definition": json.RawMessage(text(checked.field(t, "definition")))}))
+	d.want(200, "GET", "/api/jobs?status=RUNNING,PENDING&workflow=order&depth=0", "")
+	d.want(422, "GET", "/api/jobs?status=GOING", "")
+	d.want(422, "GET", "/api/jobs?cursor=x", "")
+	etag := d.want(200, "GET", "/api/jobs/"+job, "").header.Get("ETag")
+	d.want(304, "GET", "/api/jobs/"+job, "", "If-None-Match", etag)
+	d.want(404, "GET", "/api/jobs/j_1", "")
+	d.want(200, "GET", "/api/jobs/"+job+"/steps?status=in_progress,complete", "")
+	d.want(200, "GET", "/api/jobs/"+job+"/why", "")
+	d.want(200, "GET", "/api/jobs/"+job+"/definition", "")
+	d.want(200, "GET", "/api/jobs/"+job+"/logs", "")
+	d.want(200, "GET", "/api/jobs/"+job+"/history?step=work", "")
+	d.want(200, "GET", "/api/steps/"+ship, "")
+	d.want(404, "GET", "/api/steps/"+job, "")
+	d.want(200, "POST", "/api/jobs/"+job+"/pause", `{"reason":"wait"}`)
+	d.want(409, "POST", "/api/jobs/"+job+"/pause", "")
+	d.want(200, "POST", "/api/jobs/"+job+"/resume", "")
+	d.want(201, "POST", "/api/workflows", text(map[string]any{"source": order + "description: the second\n"}))
+	d.want(200, "POST", "/api/jobs/"+job+"/move", `{"version":2,"dry_run":true}`)
+	d.want(422, "POST", "/api/steps/"+ship+"/approve", `{"form":{"size":1}}`)
+	d.want(200, "POST", "/api/steps/"+ship+"/approve", `{"form":{"note":"ok"},"reason":"fine"}`)
+	d.want(409, "POST", "/api/steps/"+ship+"/reject", `{"reason":"late"}`)
+	d.want(422, "POST", "/api/jobs/"+job+"/signals", `{"name":"other"}`)
+	d.want(200, "POST", "/api/jobs/"+job+"/signals", `{"name":"paid","data":{"cents":1}}`)
+	d.want(200, "GET", "/api/jobs/"+job+"?wait=ended", "")
+	d.want(409, "POST", "/api/jobs/"+job+"/cancel", `{"reason":"late"}`)
+	if past := d.want(200, "GET", "/api/jobs/"+job+"?seq=1", "").field(t, "status"); past != "SUBMITTED" {
+		t.Errorf("at its first move the job was %v, want SUBMITTED", past)
+	}
+	d.want(422, "GET", "/api/jobs/"+job+"?seq=1&wait=ended", "")
+	d.want(422, "POST", "/api/jobs/"+job+"/redact", `{}`)
+	d.want(200, "POST", "/api/jobs/"+job+"/redact", `{"reason":"a secret"}`)
+
+	// Steps that fail, and what an operator does about it.
+	again := d.submit(order, map[string]any{"fail": "no money"})
+	d.want(200, "POST", "/api/steps/"+d.backoff(again, "work")+"/retry", "")
+	work := d.step(again, "work", "permanent_error")
+	d.want(200, "GET", "/api/jobs/"+again+"?wait=ended", "")
+	d.want(409, "POST", "/api/steps/"+work+"/skip", "")
+	d.want(409, "POST", "/api/steps/"+work+"/resolve", `{"output":1}`)
+	d.want(201, "POST", "/api/jobs/"+again+"/retry", `{"results":{"work":"by hand"}}`)
+	drained := d.submit(draining, nil)
+	d.want(200, "POST", "/api/steps/"+d.step(drained, "work", "permanent_error")+"/resolve", `{"output":"by hand"}`)
+	d.want(200, "POST", "/api/jobs/"+drained+"/cancel", "")
+	third := d.submit(order, nil)
+	d.want(200, "POST", "/api/steps/"+d.step(third, "ship", "in_progress")+"/reject", `{"reason":"no"}`)
+	fourth := d.submit(order, map[string]any{"fail": "later"})
+	d.want(200, "POST", "/api/steps/"+d.backoff(fourth, "work")+"/skip", "")
+	d.want(200, "POST", "/api/jobs/batch", text(map[string]any{"jobs": []any{
+		map[string]any{"workflow": "order"}, map[string]any{"workflow": "none"}, map[string]any{"source": order, "inputs": map[string]any{"fail": 1}}}}))
+	d.want(422, "POST", "/api/jobs/batch", `{"jobs":[]}`)
+	d.want(200, "GET", "/api/stuck?for=0s", "")
+
+	// Schedules.
+	d.want(201, "POST", "/api/schedules", `{"name":"nightly","workflow":"order","cron":"0 3 * * *","catch_up":"1h"}`)
+	d.want(409, "POST", "/api/schedules", `{"name":"nightly","workflow":"order","cron":"0 3 * * *"}`)
+	d.want(422, "POST", "/api/schedules", `{"name":"other","workflow":"order","cron":"99 3 * * *"}`)
+	d.want(200, "GET", "/api/schedules", "")
+	d.want(200, "GET", "/api/schedules/nightly", "")
+	d.want(404, "GET", "/api/schedules/none", "")
+	d.want(200, "PUT", "/api/schedules/nightly", `{"workflow":"order","cron":"0 4 * * *"}`)
+	d.want(200, "POST", "/api/schedules/nightly/pause", `{"reason":"holidays"}`)
+	d.want(409, "POST", "/api/schedules/nightly/pause", "")
+	d.want(200, "POST", "/api/schedules/nightly/resume", "")
+	d.want(201, "POST", "/api/schedules/nightly/trigger", "")
+	d.want(200, "GET", "/api/schedules/nightly/history", "")
+	d.want(200, "POST", "/api/schedules/preview", `{"cron":"0 3 * * *","from":"2026-03-01T12:00:00Z","count":2}`)
+	d.want(200, "DELETE", "/api/schedules/nightly?reason=over", "")
+
+	// Resources.
+	d.want(200, "PUT", "/api/resources/quotas/queue/billing", `{"slots":3,"reason":"slow"}`)
+	d.want(422, "PUT", "/api/resources/quotas/queue/billing", `{"slots":-3}`)
+	d.want(200, "GET", "/api/resources/quotas", "")
+	d.want(200, "GET", "/api/resources/usage", "")
+	d.want(200, "DELETE", "/api/resources/quotas/queue/billing", "")
+	d.want(200, "POST", "/api/resources/quotas/preset", `{"preset":"hierarchy"}`)
+	d.want(200, "GET", "/api/queues", "")
+
+	// Workers.
+	clerk := d.want(200, "GET", "/api/workers", "").field(t, "items.0.id").(string)
+	d.want(200, "GET", "/api/workers/"+clerk, "")
+	d.want(200, "GET", "/api/workers/"+clerk+"/history", "")
+	d.want(200, "GET", "/api/supervisor/workers", "")
+	d.want(200, "GET", "/api/supervisor/workers/"+clerk, "")
+	d.want(404, "GET", "/api/supervisor/workers/w_1", "")
+	d.want(200, "GET", "/api/supervisor/metrics", "")
+	d.want(200, "POST", "/api/supervisor/workers/"+clerk+"/pause", "")
+	d.want(409, "POST", "/api/supervisor/workers/"+clerk+"/pause", "")
+	d.want(200, "POST", "/api/supervisor/workers/"+clerk+"/resume", "")
+	d.want(422, "POST", "/api/supervisor/workers/"+clerk+"/terminate", `{}`)
+
+	// Records.
+	d.want(200, "GET", "/api/machines", "")
+	d.want(200, "GET", "/api/machines/job?as=mermaid", "")
+	d.want(404, "GET", "/api/machines/none", "")
+	d.want(200, "GET", "/api/retention/prospects?older_than=720h", "")
+
+	lost := d.submit(holding, nil)
+	d.step(lost, "hold", "in_progress")
+	d.want(200, "POST", "/api/jobs/"+lost+"/cancel", "")
+
+	for _, methods := range d.paths {
+		for _, o := range methods {
+			if good := slices.ContainsFunc(slices.Collect(maps.Keys(d.driven[o.ID])), func(status int) bool { return status < 300 }); !good && o.ID != "terminate-worker" {
+				t.Errorf("%s was never driven to an end that is good", o.ID)
+			}
+		}
+	}
+}

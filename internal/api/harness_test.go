@@ -1,0 +1,194 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/api"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/worker"
+)
+
+// A site is the API on an engine with a SQLite file, and a worker on it.
+type site struct {
+	t      *testing.T
+	path   string // of the database
+	engine *engine.Engine
+	url    string
+	close  func()
+}
+
+// newSite opens a site with a new database.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, path: filepath.Join(t.TempDir(), "pawl.db")}
+	s.open()
+	t.Cleanup(func() { s.close() })
+	return s
+}
+
+// open opens the database, and serves it.
+func (s *site) open() {
+	s.t.Helper()
+	db, err := sqlite.Open(s.t.Context(), sqlite.Config{Path: s.path})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.engine = engine.New(engine.Config{Store: db, Poll: 20 * time.Millisecond, Silence: time.Hour})
+	log := slog.New(slog.DiscardHandler)
+	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Log: log})
+	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))
+	s.url = server.URL
+	s.close = func() {
+		server.Close()
+		s.engine.Close()
+		if err := db.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// work runs a worker until the site's test ends, or stop is called. Its handler work
+// returns its input, or fails if that says so; hold runs until it is stopped.
+func (s *site) work() (stop func()) {
+	s.t.Helper()
+	w, err := worker.New(s.engine, worker.Config{Name: "clerk", Poll: 20 * time.Millisecond, Beat: 20 * time.Millisecond, DrainTimeout: time.Nanosecond})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	worker.Handle(w, "work", func(_ context.Context, in struct{ Fail string }) (string, error) {
+		if in.Fail != "" {
+			return "", errors.New(in.Fail)
+		}
+		return "done", nil
+	})
+	worker.Handle(w, "hold", func(ctx context.Context, _ any) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- w.Run(ctx) }()
+	return func() {
+		cancel()
+		var ended *worker.TerminatedError // by the test
+		if err := <-over; err != nil && !errors.As(err, &ended) {
+			s.t.Errorf("the worker: %v", err)
+		}
+	}
+}
+
+// An answer is a response that was read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// field returns a field of a JSON body by a path such as items.0.id.
+func (a *answer) field(t *testing.T, path string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(a.body, &v); err != nil {
+		t.Fatalf("%v in %s", err, a.body)
+	}
+	for part := range strings.SplitSeq(path, ".") {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[part]
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(part, &i); err != nil || i >= len(in) {
+				t.Fatalf("there is no %s in %s", path, a.body)
+			}
+			v = in[i]
+		default:
+			t.Fatalf("there is no %s in %s", path, a.body)
+		}
+	}
+	return v
+}
+
+// do sends a request with a body of JSON, or none.
+func (s *site) do(method, path, body string, headers ...string) *answer {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &answer{resp.StatusCode, resp.Header, bytes.TrimSpace(b)}
+}
+
+// want sends a request and requires a status.
+func (s *site) want(status int, method, path, body string, headers ...string) *answer {
+	s.t.Helper()
+	a := s.do(method, path, body, headers...)
+	if a.status != status {
+		s.t.Fatalf("%s %s %s: %d, want %d\n%s", method, path, body, a.status, status, a.body)
+	}
+	return a
+}
+
+// text encodes a value as JSON.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// The workflows of the tests.
+const (
+	order = `name: order
+inputs: {fail: {type: string, default: ""}}
+steps:
+  - id: work
+    handler: work
+    with: {fail: "${{ inputs.fail }}"}
+    retry: {max_attempts: 2, base: 1h}
+  - id: ship
+    needs: [work]
+    approval: {prompt: "Ship?", form: {note: {type: string}}}
+  - id: paid
+    needs: [ship]
+    event: {name: paid}
+output: ${{ steps.work.output }}
+`
+	holding = `name: holding
+steps: [{id: hold, handler: hold}]
+`
+	draining = `name: draining
+on_error: drain
+steps:
+  - {id: work, handler: work, with: {fail: "no"}, retry: {max_attempts: 1}}
+  - {id: wait, event: {name: go}}
+`
+)

@@ -1,0 +1,461 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func (s *Service) jobOperations() []operation {
+	const tag = "jobs"
+	return []operation{
+		{id: "submit-job", method: post, path: "/api/jobs", role: Operator, repeat: replayed, good: []int{201}, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
+			summary: "Submit a job", detail: "Submits a job of a registered workflow (workflow), of a file's text (source) or of its JSON (definition). When the answer comes, the job is committed.", add: does(s, s.submitJob)},
+		{id: "submit-jobs", method: post, path: "/api/jobs/batch", role: Operator, repeat: replayed, errors: nil, tag: tag,
+			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The answer has an item for each, at its index: one that is refused does not affect the others.", add: does(s, s.submitJobs)},
+		{id: "list-jobs", method: get, path: "/api/jobs", role: Viewer, tag: tag,
+			summary: "List jobs, newest first", detail: "Lists jobs without their steps and history.", add: does(s, s.listJobs)},
+		{id: "get-job", method: get, path: "/api/jobs/{id}", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Read a job", detail: "Reads a job with its steps and the moves of its own state machine. With wait it answers when the job has ended, or has changed, at the latest after 25 seconds. If-None-Match answers 304 while nothing has changed. With at or seq it answers the job as it was, rebuilt from its audit trail.", add: does(s, s.getJob)},
+		{id: "cancel-job", method: post, path: "/api/jobs/{id}/cancel", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
+			summary: "Cancel a job", detail: "Ends a job as CANCELED, once its running steps have stopped, and its descendants.", add: does(s, s.jobVerb((*client.Jobs).Cancel))},
+		{id: "pause-job", method: post, path: "/api/jobs/{id}/pause", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
+			summary: "Pause a job", detail: "Keeps a job from beginning further steps. Running steps continue, and so do deadlines.", add: does(s, s.jobVerb((*client.Jobs).Pause))},
+		{id: "resume-job", method: post, path: "/api/jobs/{id}/resume", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
+			summary: "Resume a job", detail: "Ends a pause.", add: does(s, s.jobVerb((*client.Jobs).Resume))},
+		{id: "retry-job", method: post, path: "/api/jobs/{id}/retry", role: Operator, repeat: replayed, good: []int{201}, errors: verbErrors, tag: tag,
+			summary: "Continue a job that has ended", detail: "Makes a job that continues one that has ended without completing: complete steps are not run again. The receipt is of the new job.", add: does(s, s.retryJob)},
+		{id: "move-job", method: post, path: "/api/jobs/{id}/move", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
+			summary: "Move a job to another version", detail: "Moves an unfinished job to another version of its workflow. dry_run says what that would mean, and changes nothing.", add: does(s, s.moveJob)},
+		{id: "signal-job", method: post, path: "/api/jobs/{id}/signals", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
+			summary: "Send a signal to a job", detail: "The step that has waited longest for the name takes the signal, or the next one that waits for it.", add: does(s, s.signalJob)},
+		{id: "redact-job", method: post, path: "/api/jobs/{id}/redact", role: Admin, repeat: replayed, errors: verbErrors, tag: tag,
+			summary: "Withhold the payload of a job", detail: "Erases the inputs, outputs, errors and logs of a job, or of one of its steps. The trail keeps its hashes, and records who did it and why. A reason is required.", add: does(s, s.redactJob)},
+		{id: "list-job-history", method: get, path: "/api/jobs/{id}/history", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "List every move of a job and its steps", detail: "Lists moves by the time of their commit, oldest first, and facts that came too late.", add: does(s, s.listJobHistory)},
+		{id: "explain-job", method: get, path: "/api/jobs/{id}/why", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Say why a job, or a step, does not move", detail: "Says what a job or one of its steps waits for, and what would unblock it.", add: does(s, s.explainJob)},
+		{id: "get-job-definition", method: get, path: "/api/jobs/{id}/definition", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Read the workflow that a job runs", detail: "Reads the definition in its canonical form, with defaults written out.", add: does(s, s.getJobDefinition)},
+		{id: "list-job-logs", method: get, path: "/api/jobs/{id}/logs", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Read what steps have printed", detail: "Reads pieces of logs in the order in which they were printed.", add: does(s, s.listJobLogs)},
+	}
+}
+
+var verbErrors = []Slug{SlugNotFound, SlugInvalidTransition, SlugConflict, SlugKeyReused, SlugRequestInProgress}
+
+// A submission is a request for a job.
+type submission struct {
+	Note
+	Workspace   string          `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace of the job. Default: default."`
+	Workflow    string          `json:"workflow,omitempty" maxLength:"256" doc:"NAME or NAME@VERSION of a registered workflow." example:"nightly@3"`
+	Source      string          `json:"source,omitempty" doc:"The text of a workflow file, in YAML."`
+	Definition  json.RawMessage `json:"definition,omitempty" doc:"A definition in its canonical form, as get-job-definition answers."`
+	Inputs      json.RawMessage `json:"inputs,omitempty" doc:"An object: the inputs, by name."`
+	Description string          `json:"task_description,omitempty" maxLength:"4096" doc:"What the job is for, for people."`
+	Priority    int             `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"Each point is worth a minute of waiting."`
+}
+
+// asked returns the submission for a client.
+func (in *submission) asked(c pawl.Change) (sub client.Submission, err error) {
+	sub = client.Submission{Workspace: in.Workspace, Inputs: in.Inputs, Description: in.Description, Priority: in.Priority, Actor: c.Actor, RequestID: c.RequestID}
+	if len(in.Inputs) == 0 || string(in.Inputs) == "null" {
+		sub.Inputs = nil
+	}
+	sub.Name, sub.Workflow, err = in.workflow()
+	return sub, err
+}
+
+func (in *submission) workflow() (name string, def *workflow.Definition, err error) {
+	given := 0
+	for _, has := range []bool{in.Workflow != "", in.Source != "", len(in.Definition) > 0} {
+		if has {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return "", nil, pawl.Errorf(pawl.Invalid, "workflow: want one of workflow, source and definition")
+	case in.Workflow != "":
+		return in.Workflow, nil, nil
+	}
+	def, err = parsed(in.Source, in.Definition)
+	return "", def, err
+}
+
+// parsed reads a workflow from the text of a file, or from its canonical form.
+func parsed(source string, canonical json.RawMessage) (*workflow.Definition, error) {
+	if source != "" {
+		return workflow.Parse("source", []byte(source))
+	}
+	return workflow.Load(canonical)
+}
+
+func (s *Service) submitJob(ctx context.Context, in *struct {
+	Key
+	Body submission
+}) (*created, error) {
+	c, err := in.change(ctx, in.Body.Note)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := in.Body.asked(c)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.client(ctx, "").Jobs.SubmitAll(ctx, sub)
+	if err != nil {
+		return nil, err
+	}
+	return createdJob(done[0].Receipt, done[0].Err)
+}
+
+// created is the answer to a command that has made a job.
+type created struct {
+	Status   int
+	Location string `header:"Location" doc:"The path of the new job."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Body     pawl.Receipt
+}
+
+func createdJob(r pawl.Receipt, err error) (*created, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &created{http.StatusCreated, "/api/jobs/" + r.ID, replayedHeader(r.Replayed), r}, nil
+}
+
+// MaxBatch is how many jobs one request may submit.
+const MaxBatch = 500
+
+// An outcome is what became of one submission of a batch.
+type outcome struct {
+	Receipt *pawl.Receipt `json:"receipt,omitempty"`
+	Problem *Problem      `json:"problem,omitempty"`
+}
+
+type outcomes struct {
+	Items []outcome `json:"items"`
+}
+
+func (s *Service) submitJobs(ctx context.Context, in *struct {
+	Body struct {
+		Jobs []submission `json:"jobs" minItems:"1" maxItems:"500"`
+	}
+}) (*body[outcomes], error) {
+	out := make([]outcome, len(in.Body.Jobs))
+	var subs []client.Submission
+	var at []int
+	for i := range in.Body.Jobs {
+		c, err := Key{}.change(ctx, in.Body.Jobs[i].Note)
+		if err != nil {
+			return nil, err
+		}
+		sub, err := in.Body.Jobs[i].asked(c)
+		if err != nil {
+			out[i].Problem = s.problem(ctx, "submit-jobs", err)
+			continue
+		}
+		subs, at = append(subs, sub), append(at, i)
+	}
+	done, err := s.client(ctx, "").Jobs.SubmitAll(ctx, subs...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range done {
+		if done[i].Err != nil {
+			out[at[i]].Problem = s.problem(ctx, "submit-jobs", done[i].Err)
+			continue
+		}
+		out[at[i]].Receipt = &done[i].Receipt
+	}
+	return &body[outcomes]{outcomes{out}}, nil
+}
+
+func (s *Service) listJobs(ctx context.Context, in *struct {
+	OfWorkspace
+	Window
+	Status        []string  `query:"status" enum:"SUBMITTED,PENDING,RUNNING,COMPLETED,FAILED,CANCELED" doc:"Only in these states, separated by commas."`
+	Workflow      string    `query:"workflow" maxLength:"128" doc:"Only of this workflow."`
+	Depth         int       `query:"depth" minimum:"-1" maximum:"5" default:"-1" doc:"Only at this depth below a first job: 0 to 5. -1: all."`
+	Parent        string    `query:"parent_job_id" maxLength:"64" doc:"Only children of this job."`
+	Continues     string    `query:"continues" maxLength:"64" doc:"Only jobs that continue this one."`
+	CreatedAfter  time.Time `query:"created_after" doc:"Only created at this time or later."`
+	CreatedBefore time.Time `query:"created_before" doc:"Only created before this time."`
+}) (*body[page[pawl.JobView]], error) {
+	filter := []any{in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore}
+	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Parent: in.Parent, Continues: in.Continues,
+		CreatedAfter: stamp(in.CreatedAfter), CreatedBefore: stamp(in.CreatedBefore)}
+	if in.Depth >= 0 {
+		q.Depth = &in.Depth
+	}
+	for _, state := range in.Status {
+		q.Statuses = append(q.Statuses, machine.State(state))
+	}
+	return placedPage(in.Window, filter, func(after string, limit int) ([]pawl.JobView, string, error) {
+		q.Before, q.Limit = after, limit
+		return s.Engine.JobPage(ctx, q)
+	})
+}
+
+func stamp(t time.Time) pawl.Timestamp {
+	if t.IsZero() {
+		return 0
+	}
+	return pawl.Timestamp(t.UnixMicro())
+}
+
+func pageOf[T any](items []T, next string) *body[page[T]] {
+	if items == nil {
+		items = []T{}
+	}
+	return &body[page[T]]{page[T]{items, next}}
+}
+
+// waitAtMost is how long get-job waits: proxies cut what is silent for a minute.
+const waitAtMost = 25 * time.Second
+
+// tagged is an answer that may be 304.
+type tagged[T any] struct {
+	Status int
+	ETag   string `header:"ETag" doc:"Changes whenever the answer does."`
+	Body   *T
+}
+
+func (s *Service) getJob(ctx context.Context, in *struct {
+	JobPath
+	Wait  string    `query:"wait" enum:"ended,changed" doc:"ended: answer when the job has ended. changed: when it is not what If-None-Match names. At the latest after 25 seconds."`
+	Match string    `header:"If-None-Match" maxLength:"128" doc:"The ETag of an earlier answer."`
+	At    time.Time `query:"at" doc:"Answer the job as it was at this time."`
+	Seq   int64     `query:"seq" minimum:"1" doc:"Answer the job as it was at this sequence of its own trail."`
+}) (*tagged[pawl.JobView], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	if !in.At.IsZero() || in.Seq != 0 {
+		return s.pastJob(ctx, id, pawl.Moment{Time: stamp(in.At), Sequence: in.Seq}, in.Wait)
+	}
+	if in.Wait == "changed" && in.Match == "" {
+		return nil, pawl.Errorf(pawl.Invalid, "wait: changed needs the header If-None-Match")
+	}
+	if in.Wait != "" {
+		long, cancel := context.WithTimeout(ctx, waitAtMost)
+		defer cancel()
+		if err := s.await(long, id, in.Wait, in.Match); err != nil && long.Err() == nil {
+			return nil, err
+		}
+	}
+	version, err := s.Engine.JobVersion(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	etag := quoted(version)
+	if in.Match == etag {
+		return &tagged[pawl.JobView]{Status: http.StatusNotModified, ETag: etag}, nil
+	}
+	v, err := s.Engine.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &tagged[pawl.JobView]{Status: http.StatusOK, ETag: etag, Body: v}, nil
+}
+
+// pastJob answers a job as it was at a moment, rebuilt from its trail.
+func (s *Service) pastJob(ctx context.Context, id pawl.ID, at pawl.Moment, wait string) (*tagged[pawl.JobView], error) {
+	if at.Time != 0 && at.Sequence != 0 || wait != "" {
+		return nil, pawl.Errorf(pawl.Invalid, "at: want one of at, seq and wait")
+	}
+	v, err := s.Engine.Past(ctx, id, at)
+	if err != nil {
+		return nil, err
+	}
+	return &tagged[pawl.JobView]{Status: http.StatusOK, Body: v}, nil
+}
+
+// await waits until a job has ended, or is not what match names.
+func (s *Service) await(ctx context.Context, id pawl.ID, what, match string) error {
+	if what == "ended" {
+		_, err := s.Engine.Wait(ctx, id)
+		return err
+	}
+	return s.Engine.Watch(ctx, id, func() (bool, error) {
+		version, err := s.Engine.JobVersion(ctx, id)
+		return err == nil && quoted(version) == match, err
+	})
+}
+
+func quoted(version int64) string { return fmt.Sprintf("%q", fmt.Sprint(version)) }
+
+// jobVerb makes an operation of a verb of jobs that has no arguments.
+func (s *Service) jobVerb(verb func(*client.Jobs, context.Context, pawl.ID, pawl.Change) (pawl.Receipt, error)) func(context.Context, *struct {
+	JobPath
+	Command
+}) (*receipt, error) {
+	return func(ctx context.Context, in *struct {
+		JobPath
+		Command
+	}) (*receipt, error) {
+		id, err := in.job()
+		if err != nil {
+			return nil, err
+		}
+		c, err := in.change(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return receiptOf(verb(s.client(ctx, "").Jobs, ctx, id, c))
+	}
+}
+
+func (s *Service) retryJob(ctx context.Context, in *struct {
+	JobPath
+	Key
+	Body *struct {
+		Note
+		From    []string                   `json:"from_step,omitempty" maxItems:"1000" doc:"Complete steps to run again, with all that depends on them."`
+		Inputs  map[string]any             `json:"inputs,omitempty" doc:"Inputs that change."`
+		Results map[string]json.RawMessage `json:"results,omitempty" doc:"Outputs for steps, by key, which then do not run."`
+	} `required:"false"`
+}) (*created, error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	b := given(in.Body)
+	c, err := in.change(ctx, b.Note)
+	if err != nil {
+		return nil, err
+	}
+	return createdJob(s.Engine.RetryJob(ctx, id, pawl.Retry{From: b.From, Set: b.Inputs, Resolve: b.Results}, c))
+}
+
+func (s *Service) moveJob(ctx context.Context, in *struct {
+	JobPath
+	Key
+	Body struct {
+		Note
+		Version int  `json:"version" minimum:"1" doc:"The version." example:"2"`
+		DryRun  bool `json:"dry_run,omitempty" doc:"Change nothing."`
+	}
+}) (*body[workflow.Moved], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	c, err := in.change(ctx, in.Body.Note)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := s.Engine.MoveJob(ctx, id, in.Body.Version, in.Body.DryRun, c)
+	if err != nil {
+		return nil, err
+	}
+	return &body[workflow.Moved]{*moved}, nil
+}
+
+func (s *Service) signalJob(ctx context.Context, in *struct {
+	JobPath
+	Key
+	Body struct {
+		Note
+		Name string          `json:"name" maxLength:"128" doc:"The name of the event." example:"paid"`
+		Data json.RawMessage `json:"data,omitempty" doc:"What the step gets as its output."`
+	}
+}) (*receipt, error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	c, err := in.change(ctx, in.Body.Note)
+	if err != nil {
+		return nil, err
+	}
+	return receiptOf(s.Engine.Signal(ctx, id, in.Body.Name, in.Body.Data, c))
+}
+
+func (s *Service) redactJob(ctx context.Context, in *struct {
+	JobPath
+	Key
+	Body struct {
+		Note
+		Step string `json:"step,omitempty" maxLength:"256" doc:"Only of this step and its instances, by its id in the file."`
+	}
+}) (*body[pawl.Redaction], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	c, err := in.change(ctx, in.Body.Note)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.Engine.RedactJob(ctx, id, in.Body.Step, c, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &body[pawl.Redaction]{done}, nil
+}
+
+func (s *Service) listJobHistory(ctx context.Context, in *struct {
+	JobPath
+	Window
+	Step string `query:"step" maxLength:"256" doc:"Only the moves of this step, by its key."`
+}) (*body[page[pawl.Transition]], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	return placedPage(in.Window, []any{in.ID, in.Step}, func(after string, limit int) ([]pawl.Transition, string, error) {
+		return s.Engine.HistoryPage(ctx, id, pawl.HistoryQuery{Step: in.Step, After: after, Limit: limit})
+	})
+}
+
+func (s *Service) explainJob(ctx context.Context, in *struct {
+	JobPath
+	Step string `query:"step" maxLength:"256" doc:"Only this step, by its key."`
+}) (*body[page[pawl.Reason]], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := s.Engine.Why(ctx, id, in.Step)
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(reasons, ""), nil
+}
+
+func (s *Service) getJobDefinition(ctx context.Context, in *struct{ JobPath }) (*body[json.RawMessage], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	def, err := s.Engine.Definition(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &body[json.RawMessage]{def.Canonical()}, nil
+}
+
+func (s *Service) listJobLogs(ctx context.Context, in *struct {
+	JobPath
+	Window
+	Step   string `query:"step" maxLength:"256" doc:"Only of this step, by its key."`
+	Stream string `query:"stream" enum:"stdout,stderr,pawl" doc:"Only of this stream."`
+}) (*body[page[pawl.LogLine]], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	return placedPage(in.Window, []any{in.ID, in.Step, in.Stream}, func(after string, limit int) ([]pawl.LogLine, string, error) {
+		return s.Engine.LogPage(ctx, id, pawl.LogQuery{Step: in.Step, Stream: in.Stream, After: after, Limit: limit})
+	})
+}

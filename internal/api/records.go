@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+func (s *Service) recordOperations() []operation {
+	const tag = "records"
+	return []operation{
+		{id: "list-machines", method: get, path: "/api/machines", role: Viewer, tag: tag,
+			summary: "List the state machines", detail: "Lists the state machines: their states, events and legal moves.", add: does(s, s.listMachines)},
+		{id: "get-machine", method: get, path: "/api/machines/{name}", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Read a state machine", detail: "Reads a state machine, also as the text of a diagram.", add: does(s, s.getMachine)},
+		{id: "list-stuck", method: get, path: "/api/stuck", role: Viewer, tag: tag,
+			summary: "List the jobs that are stuck", detail: "Lists unfinished jobs that move only if a person acts, each with the reason.", add: does(s, s.listStuck)},
+		{id: "list-prospects", method: get, path: "/api/retention/prospects", role: Admin, tag: tag,
+			summary: "Say what retention would remove", detail: "Counts what a retention of older_than would remove, and what it would keep, and why.", add: does(s, s.listProspects)},
+	}
+}
+
+// A diagram is a state machine as text.
+type diagram struct {
+	Machine json.RawMessage `json:"machine" doc:"Its states, events and moves."`
+	Text    string          `json:"text,omitempty" doc:"It in the form that as names."`
+}
+
+func (s *Service) listMachines(context.Context, *struct{}) (*body[page[json.RawMessage]], error) {
+	var all []json.RawMessage
+	for _, m := range lifecycle.All() {
+		b, err := json.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return pageOf(all, ""), nil
+}
+
+func (s *Service) getMachine(_ context.Context, in *struct {
+	NamePath
+	As string `query:"as" enum:"mermaid,dot,markdown,matrix" doc:"The form of text."`
+}) (*body[diagram], error) {
+	m := lifecycle.ByName(in.Name)
+	if m == nil {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no machine %q", in.Name), Hint: "list them with: GET /api/machines"}
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	text := map[string]func(*machine.Machine) string{"mermaid": (*machine.Machine).Mermaid, "dot": (*machine.Machine).DOT,
+		"markdown": (*machine.Machine).Markdown, "matrix": (*machine.Machine).Matrix}
+	out := diagram{Machine: b}
+	if in.As != "" {
+		out.Text = text[in.As](m)
+	}
+	return &body[diagram]{out}, nil
+}
+
+func (s *Service) listStuck(ctx context.Context, in *struct {
+	OfWorkspace
+	For   string `query:"for" default:"10m" maxLength:"32" doc:"That have not moved for this long: a duration."`
+	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many, at most."`
+}) (*body[page[pawl.StuckJob]], error) {
+	still, err := time.ParseDuration(in.For)
+	if err != nil || still < 0 {
+		return nil, pawl.Errorf(pawl.Invalid, "for %q: want a duration, such as 10m", in.For)
+	}
+	jobs, err := s.Engine.Stuck(ctx, pawl.JobQuery{Workspace: in.Workspace, Limit: in.Limit}, still)
+	if err != nil {
+		return nil, err
+	}
+	return pageOf(jobs, ""), nil
+}
+
+// A prospect says what retention would do to the entities of a kind.
+type prospect struct {
+	Kind   string `json:"kind"`
+	Goes   int64  `json:"goes" doc:"Ended before the time, and would be removed."`
+	Open   int64  `json:"open" doc:"Created before the time, and not ended."`
+	Needed int64  `json:"needed" doc:"Ended before the time, and needed by what has not ended."`
+	Beside int64  `json:"beside" doc:"Could be removed if others of the same day could."`
+}
+
+func (s *Service) listProspects(ctx context.Context, in *struct {
+	OlderThan string `query:"older_than" required:"true" maxLength:"32" doc:"The age: a duration of at least 1h." example:"720h"`
+}) (*body[page[prospect]], error) {
+	age, err := time.ParseDuration(in.OlderThan)
+	if err != nil || age < time.Hour {
+		return nil, pawl.Errorf(pawl.Invalid, "older_than %q: want a duration of at least 1h", in.OlderThan)
+	}
+	all, err := s.Engine.Prospects(ctx, age)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]prospect, len(all))
+	for i, p := range all {
+		out[i] = prospect(p)
+	}
+	return pageOf(out, ""), nil
+}

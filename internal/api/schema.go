@@ -1,0 +1,53 @@
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// newSchemas returns a registry that knows how Pawl encodes its own types.
+func newSchemas() huma.Registry {
+	r := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	r.RegisterTypeAlias(reflect.TypeFor[pawl.Timestamp](), reflect.TypeFor[timestamp]())
+	r.RegisterTypeAlias(reflect.TypeFor[pawl.Duration](), reflect.TypeFor[duration]())
+	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[anyJSON]())
+	r.RegisterTypeAlias(reflect.TypeFor[pawl.Failure](), reflect.TypeFor[orNull[Failure]]())
+	r.RegisterTypeAlias(reflect.TypeFor[pawl.ReasonChange](), reflect.TypeFor[orNull[ReasonChange]]())
+	return r
+}
+
+type (
+	timestamp struct{}
+	duration  struct{}
+	anyJSON   struct{}
+
+	// orNull is a struct that may be null. The HTTP library knows that of scalars only.
+	orNull[T any] struct{}
+)
+
+// The fields of these are those of package pawl, and their names those of the document.
+type (
+	Failure      pawl.Failure
+	ReasonChange pawl.ReasonChange
+)
+
+func (timestamp) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Nullable: true, Description: "RFC 3339, in UTC, with microseconds.",
+		Examples: []any{"2026-03-01T12:00:00.000000Z"}}
+}
+
+func (duration) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Description: "A duration, such as 1m30s.", Examples: []any{"1m30s"}}
+}
+
+func (anyJSON) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Description: "Any JSON."}
+}
+
+func (orNull[T]) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{r.Schema(reflect.TypeFor[T](), true, ""), {Type: "null"}}}
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Version is the version of the API. Within it operations and fields are only added.
+const Version = 1
+
+// Config is what a Service needs.
+type Config struct {
+	Engine  link.Engine
+	Program string // the version of the program
+	Now     func() time.Time
+	Schema  int // the version of the database's schema
+	Log     *slog.Logger
+}
+
+// A Service serves the API. It is safe for concurrent use.
+type Service struct {
+	Config
+	mux  *http.ServeMux
+	all  http.Handler // mux, and problems for what it does not have
+	huma huma.API
+}
+
+// New returns a service on an engine.
+func New(c Config) *Service {
+	s := &Service{Config: c, mux: http.NewServeMux()}
+	setup()
+	s.huma = humago.New(s.mux, s.settings())
+	for _, o := range s.operations() {
+		s.declare(&o)
+	}
+	s.documents()
+	s.all = NotFound(s.mux)
+	return s
+}
+
+// ServeHTTP serves one request.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	s.all.ServeHTTP(w, r)
+}
+
+// setup sets what the HTTP library keeps in variables of its package.
+var setup = sync.OnceFunc(func() {
+	huma.DefaultArrayNullable = false
+	huma.NewError = faultOf
+	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
+		return faultOf(status, message, errs...)
+	}
+})
+
+// faultOf returns the problem for what the HTTP library finds wrong with a request.
+func faultOf(status int, message string, errs ...error) huma.StatusError {
+	p := Problemf(slugByStatus[status], "%s", message)
+	for _, err := range errs {
+		var at huma.ErrorDetailer
+		if errors.As(err, &at) {
+			d := at.ErrorDetail()
+			p.Errors = append(p.Errors, Fault{Location: d.Location, Message: d.Message})
+		}
+	}
+	if len(p.Errors) > 0 {
+		p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
+	}
+	return p
+}
+
+// slugByStatus are the kinds of what the HTTP library finds wrong, by status.
+var slugByStatus = map[int]Slug{
+	http.StatusBadRequest:            SlugMalformed,
+	http.StatusRequestTimeout:        SlugMalformed,
+	http.StatusRequestEntityTooLarge: SlugTooLarge,
+	http.StatusUnsupportedMediaType:  SlugUnsupportedMediaType,
+	http.StatusUnprocessableEntity:   SlugInvalid,
+}
+
+// problem returns the problem for the error of an operation. What is not the caller's
+// fault is logged, under an id that the problem has.
+func (s *Service) problem(ctx context.Context, operation string, err error) *Problem {
+	p := Of(err)
+	var faults workflow.Problems
+	if errors.As(err, &faults) {
+		for i := range faults {
+			p.Errors = append(p.Errors, Fault{Location: cmp.Or(faults[i].Key, "source"), Message: faults[i].String()})
+		}
+	}
+	if p.Status == http.StatusInternalServerError {
+		p.RequestID = RequestIDOf(ctx)
+		s.Log.Error("a request has failed", "operation", operation, "request_id", p.RequestID, "error", err)
+	}
+	return p
+}
+
+// settings returns the settings of the HTTP library.
+func (s *Service) settings() huma.Config {
+	c := huma.DefaultConfig("Pawl", s.Program)
+	c.DocsPath, c.SchemasPath, c.OpenAPIPath, c.CreateHooks = "", "", "", nil
+	c.RejectUnknownQueryParameters = true
+	c.Formats = map[string]huma.Format{"application/json": strictJSON, "json": strictJSON}
+	c.Components.Schemas = newSchemas()
+	c.Info.Description = description
+	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
+	c.Tags = tags
+	c.Servers = []*huma.Server{{URL: "/", Description: "this server"}}
+	return c
+}
+
+// client returns a client for one request, with a workspace for what names none.
+func (s *Service) client(ctx context.Context, workspace string) *client.Client {
+	return client.Over(s.Engine, client.Config{Workspace: cmp.Or(workspace, pawl.DefaultWorkspace), Actor: ActorOf(ctx)}, nil)
+}

@@ -1,0 +1,55 @@
+// Command apidoc writes what docs/api.md and docs/openapi.json say of the operations of the
+// API (J4). Run it from the root of the module.
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/api"
+)
+
+// The documents, relative to the root of the module.
+const (
+	reference = "docs/api.md"
+	document  = "docs/openapi.json"
+)
+
+func main() {
+	if err := write(); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func write() error {
+	old, err := os.ReadFile(reference)
+	if err != nil {
+		return err
+	}
+	page, err := generated(old)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(reference, page, 0o644); err != nil {
+		return err
+	}
+	doc, err := api.Document()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(document, append(doc, '\n'), 0o644)
+}
+
+// mark is the line of the page after which everything is generated.
+var mark = []byte("<!-- generated from here on: make generate -->\n")
+
+// generated returns the page with its generated part anew.
+func generated(page []byte) ([]byte, error) {
+	written, _, found := bytes.Cut(page, mark)
+	if !found {
+		return nil, fmt.Errorf("%s: want the line %q", reference, bytes.TrimSpace(mark))
+	}
+	return append(append(bytes.Clone(written), mark...), api.Reference()...), nil
+}
