@@ -35,7 +35,7 @@ there is no leader, and each may be killed at any moment.
 to others: 6s by default, at least 2s, and at least three times the --beat of the
 workers. --retention removes what ended longer ago than that, like "pawl prune".
 
-The server serves metrics for Prometheus and its readiness over HTTP, to this machine
+The server serves the HTTP API, metrics for Prometheus and its readiness, to this machine
 only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen gives
 it another address, and --listen none no port. The parts of the server are services: see
 "pawl service list".`
@@ -60,7 +60,7 @@ same database and workspace, for example with "pawl submit", run here.
 by default the queue "default"; it may be repeated. --retention removes what ended longer
 ago, like "pawl prune".
 
-The process serves metrics for Prometheus and its readiness over HTTP, to this machine
+The process serves the HTTP API, metrics for Prometheus and its readiness, to this machine
 only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen gives
 it another address, and --listen none no port.
 
@@ -275,8 +275,15 @@ func checkListen(address string) error {
 	return nil
 }
 
-// openPort opens the port at an address that checkListen has accepted, and prints its URL.
-func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
+// What the ports of processes serve.
+const (
+	servesAPI   = "/api, /openapi.json, /metrics, /healthz and /readyz"
+	servesState = "/metrics, /healthz and /readyz"
+)
+
+// openPort opens the port at an address that checkListen has accepted, and prints its URL and
+// what it serves.
+func (a *app) openPort(address, what string, w io.Writer) (*daemon.Port, error) {
 	p, err := daemon.OpenPort(address, a.log)
 	switch pawl.KindOf(err) {
 	case pawl.Unavailable:
@@ -285,18 +292,18 @@ func (a *app) openPort(address string, w io.Writer) (*daemon.Port, error) {
 		return nil, usage("", "--listen %q: %s", address, err)
 	}
 	if err == nil {
-		present(p, w)
+		present(p, what, w)
 	}
 	return p, err
 }
 
-// present prints the URL of a port.
-func present(p *daemon.Port, w io.Writer) {
+// present prints the URL of a port and what it serves.
+func present(p *daemon.Port, what string, w io.Writer) {
 	taken := ""
 	if p.Taken != "" {
 		taken = "; " + p.Taken + " is taken"
 	}
-	fmt.Fprintf(w, "http://%s serves /metrics, /healthz and /readyz%s\n", p.Address, taken)
+	fmt.Fprintf(w, "http://%s serves %s%s\n", p.Address, what, taken)
 }
 
 // portOf opens the port of a long-lived process. It returns nil if the process serves no HTTP:
@@ -311,10 +318,10 @@ func (a *app) portOf(s *service) (*daemon.Port, error) {
 			a.log.Warn("this process serves no HTTP", "error", err)
 			return nil, nil
 		}
-		present(p, a.stderr)
+		present(p, servesAPI, a.stderr)
 		return p, nil
 	}
-	return a.openPort(s.listen, a.stderr)
+	return a.openPort(s.listen, servesAPI, a.stderr)
 }
 
 // staffed runs f beside the parts of the engine of a long-lived process.

@@ -254,7 +254,7 @@ func TestTwoServersOnOneMachine(t *testing.T) {
 		if err != nil || !strings.HasPrefix(v.Status, "serves "+s.url) {
 			t.Errorf("%+v, %v", v, err)
 		}
-		taken := strings.Contains(s.said(), s.url+" serves /metrics, /healthz and /readyz; 127.0.0.1:7295 is taken\n")
+		taken := strings.Contains(s.said(), s.url+" serves /api, /openapi.json, /metrics, /healthz and /readyz; 127.0.0.1:7295 is taken\n")
 		if taken {
 			moved++
 		}

@@ -100,7 +100,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	}
 	s.Metrics.Watch(s.Stats, nil)
 	if o.listen != "" && o.listen != noPort {
-		p, err := a.openPort(o.listen, a.logs)
+		p, err := a.openPort(o.listen, servesState, a.logs)
 		if err != nil {
 			return err
 		}

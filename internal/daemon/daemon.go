@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/metrics"
@@ -53,13 +55,18 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	m.Watch(host.Stats, host.Counts)
 	if d.Port != nil {
+		schema, _, err := d.Store.Version(ctx)
+		if err != nil {
+			return err
+		}
+		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Log: d.Log})
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)
 			if ctx.Err() != nil {
 				reasons = append(reasons, "the process is ending")
 			}
 			return reasons
-		}, nil)
+		}, operations)
 	}
 	defer superviseHost(ctx, host, d.Log)()
 	return f(ctx)
