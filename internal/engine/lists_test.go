@@ -79,9 +79,7 @@ func TestApprovals(t *testing.T) {
 		}
 		waiting(one, "ask", "nap", "told")
 		waiting(two, "each[0]", "each[1]", "each[2]")
-		if _, err := p.engine.Approve(t.Context(), two, "each[1]", nil, note("yes")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(p.engine.Approve(t.Context(), two, "each[1]", nil, note("yes"))))
 
 		view := func(id pawl.ID, workflow, key, prompt string) pawl.ApprovalView {
 			s := steps(p.job(id))[key]
@@ -142,19 +140,13 @@ func TestJobVersion(t *testing.T) {
 		if now := version(id); now != was {
 			t.Errorf("version %d after another job has run, was %d", now, was)
 		}
-		if _, err := p.engine.PauseJob(t.Context(), id, note("wait")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(p.engine.PauseJob(t.Context(), id, note("wait"))))
 		if now := version(id); now <= was {
 			t.Errorf("version %d after a pause, was %d", now, was)
 		}
-		if _, err := p.engine.ResumeJob(t.Context(), id, note("go")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(p.engine.ResumeJob(t.Context(), id, note("go"))))
 		was = version(id)
-		if _, err := p.engine.Approve(t.Context(), id, "ask", nil, note("yes")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errorOf(p.engine.Approve(t.Context(), id, "ask", nil, note("yes"))))
 		p.wait(id)
 		if now := version(id); now < was+2 {
 			t.Errorf("version %d after the end of a step and of the job, was %d", now, was)
