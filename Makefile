@@ -77,6 +77,7 @@ check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without Pos
 test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race detector where there is a C compiler
 	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off -timeout 40m $(OTHERS)
 	$(GO) test -vet=off $(addprefix ./,$(PURE) $(BUBBLES))
+	$(GO) test -vet=off -run RandomRequests ./internal/api -random.requests 20000
 	$(GO) test $(RACE) -vet=off -run Concurrent ./workflow
 	$(GO) test $(RACE) -vet=off -run 'Example|(Memory|File)Journal' ./supervisor
 
@@ -100,6 +101,7 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(WITH_POSTGRES) $(GO) test ./internal/engine -run ManyThatWait -waiting 1000000 -timeout 60m
 	$(GO) test ./internal/decide -run Twin -twin.cases 1000000 -timeout 60m
 	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m
+	$(GO) test ./internal/api -run RandomRequests -random.requests 200000 -timeout 60m
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./internal/programs/spec -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var randomRequests = flag.Int("random.requests", 2000, "how many requests TestRandomRequests sends")
+var randomRequests = flag.Int("random.requests", 500, "how many requests TestRandomRequests sends")
 
 // TestRandomRequests sends requests to every operation, with parameters and bodies that
 // are made from the document, some of them right and some wrong: no answer is 500 or
