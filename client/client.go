@@ -31,9 +31,10 @@
 //
 // SubmitTx writes new rows only and locks no existing row, so a transaction may stay
 // open for long and delays no other. (On SQLite a writer delays all other writers.)
-// Only submissions with the same request id, in a transaction or not, wait for its end,
-// as they must, and then return the same job. Under REPEATABLE READ and SERIALIZABLE
-// the second of two such transactions fails and has to be run again, as is usual there.
+// Only a submission with the same request id in another transaction waits for its end, as
+// it must, and then returns the same job; one without a transaction is refused until then.
+// Under REPEATABLE READ and SERIALIZABLE the second of two such transactions fails and has
+// to be run again, as is usual there.
 //
 // A job exists once it is committed: until then no Get, Wait or List knows it. Its time
 // of creation is that of SubmitTx. A process that evaluates jobs ("pawl server", or a

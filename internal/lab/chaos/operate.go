@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	enginelink "github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -16,7 +17,7 @@ import (
 func final(err error) bool {
 	switch pawl.KindOf(err) {
 	case pawl.Invalid, pawl.NotFound, pawl.Conflict, pawl.Refused:
-		return !errors.Is(err, store.ErrStale)
+		return !errors.Is(err, store.ErrStale) && !errors.Is(err, enginelink.ErrKeyHeld)
 	}
 	return false
 }
