@@ -161,3 +161,79 @@ func TestJobVersion(t *testing.T) {
 		}
 	})
 }
+
+// TestPagesShowWhatAJobShows: the steps of a job that has run, one by one and in pages, are
+// those of the job itself, and so are the jobs of a list and the workers (J4, J11).
+func TestPagesShowWhatAJobShows(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), map[string]worker.Handler{"echo": echo})
+		p.register(define(t, "name: leaf\nsteps: [{id: one, handler: echo}]\noutput: 7\n"))
+		id := p.submit(define(t, `
+name: wide
+steps:
+  - {id: each, handler: echo, foreach: [1, 2, 3]}
+  - {id: not, handler: echo, if: "${{ false }}"}
+  - {id: sub, workflow: leaf, needs: [each]}
+`), "")
+		p.wait(id)
+		pages := func(q pawl.StepQuery) (all []pawl.StepView) {
+			for {
+				page, next, err := p.engine.StepPage(t.Context(), id, q)
+				must(t, err)
+				if all = append(all, page...); next == "" {
+					return all
+				}
+				q.After = next
+			}
+		}
+		check := func() {
+			t.Helper()
+			job := p.job(id)
+			for _, limit := range []int{0, 1, 4} {
+				if diff := cmp.Diff(job.Steps, pages(pawl.StepQuery{Limit: limit})); diff != "" {
+					t.Errorf("steps by %d (-job +pages):\n%s", limit, diff)
+				}
+			}
+			for _, want := range job.Steps {
+				if diff := cmp.Diff([]pawl.StepView{want}, pages(pawl.StepQuery{Key: want.Key, Statuses: []machine.State{want.Status}})); diff != "" {
+					t.Errorf("step %s (-job +page):\n%s", want.Key, diff)
+				}
+				step, err := pawl.ParseID(pawl.StepPrefix, want.ID)
+				must(t, err)
+				got, of, workspace, err := p.engine.Step(t.Context(), step)
+				if diff := cmp.Diff(&want, got); err != nil || diff != "" || of != id || workspace != "default" {
+					t.Errorf("step %s of %v in %s, %v (-job +step):\n%s", want.Key, of, workspace, err, diff)
+				}
+			}
+		}
+		check()
+		_, err := p.engine.RedactJob(t.Context(), id, "each", because, nil)
+		must(t, err)
+		check()
+		if s := pages(pawl.StepQuery{Node: "each"}); len(s) != 4 || !s[3].Redacted || string(s[3].Output) != "null" {
+			t.Errorf("steps after their redaction: %+v", s)
+		}
+
+		child := p.job(id).ChildJobs[0]
+		for name, q := range map[string]pawl.JobQuery{
+			"the child": {Parent: id.Public(pawl.JobPrefix)},
+			"the depth": {Depth: new(int), Statuses: []machine.State{lifecycle.JobCompleted}},
+			"all":       {},
+			"in time":   {CreatedAfter: p.job(id).CreatedAt, CreatedBefore: p.job(id).CreatedAt + 1},
+		} {
+			jobs, next, err := p.engine.JobPage(t.Context(), q)
+			must(t, err)
+			list, err := p.engine.Jobs(t.Context(), q)
+			if diff := cmp.Diff(list, jobs); err != nil || diff != "" || next != "" || len(jobs) == 0 || len(jobs) > 1 && name != "all" {
+				t.Errorf("%s: %d jobs, next %q, %v (-list +page):\n%s", name, len(jobs), next, err, diff)
+			}
+			if name == "the child" && jobs[0].ID != child {
+				t.Errorf("the child is %s, want %s", jobs[0].ID, child)
+			}
+		}
+		workers, next, err := p.engine.WorkerPage(t.Context(), pawl.WorkerQuery{})
+		if err != nil || next != "" || len(workers) != 1 || workers[0].ID != p.worker.ID() {
+			t.Errorf("workers %+v, next %q, %v", workers, next, err)
+		}
+	})
+}
