@@ -185,9 +185,8 @@ func (db *DB) which(ctx context.Context, expected string) (string, error) {
 		return expected, nil
 	}
 	var own string
-	err := db.lookups.QueryRow(ctx, "select "+whichDatabase).Scan(&own)
-	if err != nil {
-		return "", queryError("ask the server for its start", err)
+	if err := db.query(ctx, "ask the server for its start", "select "+whichDatabase, func(c *cursor) { own = c.word() }); err != nil {
+		return "", err
 	}
 	db.own.Store(&own)
 	return own, nil
