@@ -12,6 +12,9 @@ import (
 // asked to stop running steps. The job becomes CANCELED when they have stopped, or after
 // decide.CancelGrace. For a job that has ended, Cancel returns a *machine.Refusal.
 func (e *Engine) Cancel(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+	if err := checkChange(c); err != nil {
+		return pawl.Receipt{}, err
+	}
 	if c.Reason == "" {
 		c.Reason = "canceled"
 	}
