@@ -23,6 +23,9 @@ var Hierarchy = [MaxDepth + 1]int{10, 8, 5, 3, 2, 1}
 // SetQuotas sets limits of workspaces, all or none; a negative number of slots removes a
 // limit. Names are depth/0 to depth/5 and queue/NAME. What is already running continues.
 func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error {
+	if err := checkChange(c); err != nil {
+		return err
+	}
 	cmd := &setQuotas{set: set, by: c}
 	for i := range set {
 		if err := checkQuota(&set[i]); err != nil {
