@@ -1,6 +1,7 @@
-// Package metrics exports Prometheus metrics of the services of a process (K7, S12):
-// their events, from the supervisor's hooks, and their states at each scrape. No label
-// has an id in it. docs/metrics.md lists what there is.
+// Package metrics exports Prometheus metrics of a process (K7, S12): of its services, from
+// the supervisor's hooks and their states at each scrape; of the requests to its API; and
+// of its database, which each scrape reads. No label has an id in it. docs/metrics.md lists
+// what there is.
 package metrics
 
 import (
@@ -30,6 +31,7 @@ type Metrics struct {
 	durations   *prometheus.HistogramVec // action
 	retries     *prometheus.CounterVec   // action
 	timeouts    *prometheus.CounterVec   // action
+	requests    requests
 
 	mu    sync.Mutex
 	stats func() supervisor.Stats
@@ -54,12 +56,13 @@ func New(version string) *Metrics {
 		}, []string{"action"}),
 		retries:  counter("service_action_retries_total", "Attempts of actions after the first.", "action"),
 		timeouts: counter("service_action_timeouts_total", "Attempts of actions that took too long.", "action"),
+		requests: newRequests(),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_build_info", Help: "Always 1; the label says which version this is.",
 		ConstLabels: prometheus.Labels{"version": version}})
 	build.Set(1)
 	m.registry.MustRegister(build, m.transitions, m.refusals, m.escalations, m.panics, m.waits, m.durations, m.retries, m.timeouts,
-		moment{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.requests.all, m.requests.replayed, m.requests.took, moment{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

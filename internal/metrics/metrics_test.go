@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/server"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -79,7 +80,38 @@ func busy(t *testing.T) *metrics.Metrics {
 	}, func() []server.Count {
 		return []server.Count{{Name: "evaluator", Alive: true, Starts: 2, Progress: server.Progress{Rounds: 7, Failures: 1, At: time.UnixMilli(1500)}}}
 	})
+	m.Request("submit-job", 201, true, time.Second)
+	limit := 4
+	m.WatchDatabase(&database{
+		counts: pawl.Counts{Jobs: map[machine.State]int{lifecycle.JobRunning: 2, lifecycle.JobFailed: 9}, Workers: map[machine.State]int{lifecycle.WorkerPaused: 1},
+			Steps: map[machine.State]int{lifecycle.StepEnqueued: 5}},
+		queues: []pawl.QueueView{{Name: "billing", Workspace: "shop", Depth: 5, Running: 3, Workers: 2, Limit: &limit, Oldest: pawl.Timestamp(7e6)}},
+	}, func() time.Time { return time.Unix(10, 0) })
 	return m
+}
+
+// A database says what it was told to.
+type database struct {
+	counts pawl.Counts
+	queues []pawl.QueueView
+	err    error
+}
+
+func (d *database) Counts(context.Context, string) (*pawl.Counts, error) { return &d.counts, d.err }
+
+func (d *database) Queues(context.Context, string) ([]pawl.QueueView, error) { return d.queues, d.err }
+
+// TestMetricsWithoutADatabase: a scrape that cannot read the database has all the others,
+// and says so (K7).
+func TestMetricsWithoutADatabase(t *testing.T) {
+	m := metrics.New("1.2.3")
+	m.WatchDatabase(&database{err: errors.New("down")}, time.Now)
+	text, _ := scrape(t, m)
+	for want, is := range map[string]bool{"\npawl_database_readable 0\n": true, "\npawl_build_info{": true, "\npawl_jobs{": false} {
+		if strings.Contains(text, want) != is {
+			t.Errorf("%q: want %v in\n%s", want, is, text)
+		}
+	}
 }
 
 // TestMetrics asks over HTTP for what the hooks and the gauges say, without a word of
@@ -108,10 +140,26 @@ func TestMetrics(t *testing.T) {
 		`pawl_part_rounds_total{part="evaluator"} 7`,
 		`pawl_part_failures_total{part="evaluator"} 1`,
 		`pawl_part_last_round_timestamp_seconds{part="evaluator"} 1.5`,
+		`pawl_database_readable 1`,
+		`pawl_jobs{status="RUNNING"} 2`,
+		`pawl_jobs{status="PENDING"} 0`,
+		`pawl_workers{status="PAUSED"} 1`,
+		`pawl_steps{status="enqueued"} 5`,
+		`pawl_queue_depth{queue="billing",workspace="shop"} 5`,
+		`pawl_queue_oldest_seconds{queue="billing",workspace="shop"} 3`,
+		`pawl_queue_running{queue="billing",workspace="shop"} 3`,
+		`pawl_queue_workers{queue="billing",workspace="shop"} 2`,
+		`pawl_queue_limit{queue="billing",workspace="shop"} 4`,
+		`pawl_api_requests_total{operation="submit-job",status="201"} 1`,
+		`pawl_api_replays_total{operation="submit-job"} 1`,
+		`pawl_api_request_duration_seconds_sum{operation="submit-job"} 1`,
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("no line %s", want)
 		}
+	}
+	if strings.Contains(text, `status="FAILED"`) {
+		t.Error("jobs that have ended are counted")
 	}
 	if strings.Contains(text, "web-17") {
 		t.Error("an id is a label")
