@@ -28,12 +28,13 @@ type site struct {
 	engine *engine.Engine
 	url    string
 	close  func()
+	seen   chan string // what was told of each request, as far as it has room
 }
 
 // newSite opens a site with a new database.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, path: filepath.Join(t.TempDir(), "pawl.db")}
+	s := &site{t: t, path: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100)}
 	s.open()
 	t.Cleanup(func() { s.close() })
 	return s
@@ -48,7 +49,7 @@ func (s *site) open() {
 	}
 	s.engine = engine.New(engine.Config{Store: db, Poll: 20 * time.Millisecond, Silence: time.Hour})
 	log := slog.New(slog.DiscardHandler)
-	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Log: log})
+	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log})
 	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))
 	s.url = server.URL
 	s.close = func() {
@@ -57,6 +58,14 @@ func (s *site) open() {
 		if err := db.Close(); err != nil {
 			s.t.Error(err)
 		}
+	}
+}
+
+// observe keeps what is told of a request.
+func (s *site) observe(operation string, status int, replayed bool, _ time.Duration) {
+	select {
+	case s.seen <- fmt.Sprint(operation, " ", status, " ", replayed):
+	default:
 	}
 }
 

@@ -120,3 +120,21 @@ func TestIdenticalRequestsAtOnce(t *testing.T) {
 		t.Errorf("there are %d jobs, want 1", n)
 	}
 }
+
+// TestRequestsAreObserved: an observer is told of each request to an operation, how it was
+// answered, and whether the answer was stored before (K7).
+func TestRequestsAreObserved(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	for range 2 {
+		s.want(201, "POST", "/api/jobs", `{"workflow":"order","request_id":"one"}`)
+	}
+	s.want(404, "GET", "/api/jobs/j_1", "")
+	s.want(422, "GET", "/api/jobs?limit=0", "")
+	for _, want := range []string{"register-workflow 201 false", "submit-job 201 false", "submit-job 201 true", "get-job 404 false", "list-jobs 422 false"} {
+		if got := <-s.seen; got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+}

@@ -28,6 +28,9 @@ type Config struct {
 	Now     func() time.Time
 	Schema  int // the version of the database's schema
 	Log     *slog.Logger
+
+	// Observe is called after each request to an operation; nil: nobody is told.
+	Observe func(operation string, status int, replayed bool, took time.Duration)
 }
 
 // A Service serves the API. It is safe for concurrent use.
@@ -43,6 +46,7 @@ func New(c Config) *Service {
 	s := &Service{Config: c, mux: http.NewServeMux()}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
+	s.huma.UseMiddleware(s.observed)
 	for _, o := range s.operations() {
 		s.declare(&o)
 	}
@@ -56,6 +60,33 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	s.all.ServeHTTP(w, r)
+}
+
+// observed tells the observer of a request.
+func (s *Service) observed(c huma.Context, next func(huma.Context)) {
+	if s.Observe == nil {
+		next(c)
+		return
+	}
+	noted := &replies{humaContext: c}
+	began := s.Now()
+	next(noted)
+	s.Observe(c.Operation().OperationID, c.Status(), noted.replayed, s.Now().Sub(began))
+}
+
+// replies notes whether the answer is a replay.
+type replies struct {
+	humaContext
+	replayed bool
+}
+
+// humaContext has a name of its own, since the interface has a method Context.
+type humaContext = huma.Context
+
+// SetHeader notes the header of a replay.
+func (r *replies) SetHeader(name, value string) {
+	r.replayed = r.replayed || name == "Idempotency-Replayed" && value != ""
+	r.humaContext.SetHeader(name, value)
 }
 
 // setup sets what the HTTP library keeps in variables of its package.

@@ -59,7 +59,8 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		if err != nil {
 			return err
 		}
-		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Log: d.Log})
+		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log})
+		m.WatchDatabase(d.Engine, time.Now)
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)
 			if ctx.Err() != nil {
