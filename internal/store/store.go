@@ -420,11 +420,11 @@ type Views interface {
 	JobSequence(ctx context.Context, key rowkey.Job) (pawl.ID, int64, error)
 	// Jobs lists jobs, newest first. With a limit it returns a page; see PageBytes.
 	Jobs(ctx context.Context, f JobFilter) ([]*pawl.Job, error)
-	// JobKeys finds the newest jobs of a filter, at most f.Limit, among the newest rows jobs
-	// that the keys, Parent and Continues of the filter allow; if all its states are of jobs
-	// in flight, among those in flight. It returns their keys, newest first, and the key below
-	// which the next page begins, or 0 if that would be empty. Still, Keys and Bare of the
-	// filter have no effect.
+	// JobKeys finds the newest jobs of a filter, at most f.Limit. It looks at no more than rows
+	// of the jobs that the keys, Parent and Continues of the filter allow; if all its states
+	// are of jobs in flight, it looks at those in flight. It returns their keys, newest first,
+	// and the key below which the next page begins, or 0 if that would be empty. Still, Keys
+	// and Bare of the filter have no effect.
 	JobKeys(ctx context.Context, f JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error)
 	// Steps reads steps of a job with their bodies, by ord, beyond after: all, or a page of at
 	// most limit; see PageBytes.

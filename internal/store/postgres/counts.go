@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -11,12 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// readLines finds each route by one probe of the index, however many steps wait on it.
-var readLines = `with recursive r(route) as (
+// readRoutes finds each route by one probe of the index, however many steps wait on it.
+const readRoutes = `with recursive r(route) as (
   (select route from step where line = 1 order by route limit 1)
   union all
   select n.route from r cross join lateral (select route from step where line = 1 and route > r.route order by route limit 1) n
-)
+)`
+
+var readLines = readRoutes + `
 select r.route, o.job, c.n, o.at, 0 from (select route from r limit $1) r
   cross join lateral (select count(*) as n from step where line = 1 and route = r.route) c
   cross join lateral (select min(job) as job, min(enqueued_at) as at from (
@@ -48,7 +51,9 @@ func (db *DB) JobSequence(ctx context.Context, key rowkey.Job) (id pawl.ID, sum 
 
 // The kinds of rows that Counts reads.
 const (
-	countOpenJobs = iota
+	countPending = iota
+	countSubmitted
+	countRunning
 	countNewestJobs
 	countLivingWorkers
 	countNewestWorkers
@@ -66,8 +71,12 @@ func (db *DB) Counts(ctx context.Context, workspace string, newest int) (*store.
 			return
 		}
 		switch kind {
-		case countOpenJobs:
-			n.Jobs[state] += count
+		case countPending:
+			n.Jobs[lifecycle.JobPending] += count
+		case countSubmitted:
+			n.Jobs[lifecycle.JobSubmitted] += count
+		case countRunning:
+			n.Jobs[lifecycle.JobRunning] += count
 		case countNewestJobs:
 			n.Newest(lifecycle.Job, n.Jobs, state, of, count)
 		case countLivingWorkers:
@@ -83,29 +92,52 @@ func (db *DB) Counts(ctx context.Context, workspace string, newest int) (*store.
 	return n.Done(), err
 }
 
-// countsQuery returns a query of which each part reads what is in flight, or the newest.
+// runningJobs are the jobs that run, each found by its key.
+const runningJobs = "(select id from job where line = 3 union select unnest(jobs) from running) k" +
+	" cross join lateral (select workspace from job where job.id = k.id and state = $1 offset 0) j"
+
+// countsQuery returns a query of which each part reads what is in flight, or the newest. What
+// is in a line needs no more than an index, if it is of any workspace. All steps on a route
+// are of one workspace.
 func countsQuery(workspace string, newest int) (sql string, args []any) {
-	of, where, and := "true", "", ""
-	steps := func(kind int, from string) string {
-		return fmt.Sprintf("\nunion all select %d, '', true, count(*) from %s", kind, from)
-	}
+	args = []any{lifecycle.JobRunning}
+	of, and, routes := "true", "", "step where line = 1"
+	steps := "%s"
 	if workspace != "" {
-		args = []any{storable(workspace)}
-		of, where, and = "workspace = $1", " where workspace = $1", " and workspace = $1"
-		steps = func(kind int, from string) string {
-			return fmt.Sprintf("\nunion all select %d, '', true, coalesce(sum(k.n), 0)::bigint from (select job, count(*) as n from %s group by job) k"+
-				" cross join lateral (select workspace from job where id = k.job offset 0) j where workspace = $1", kind, from)
+		args = append(args, storable(workspace))
+		of, and = "workspace = $2", " and workspace = $2"
+		steps = "(select job, count(*) as n from %s group by job) k cross join lateral (select workspace from job where id = k.job offset 0) j where workspace = $2"
+		routes = `(` + readRoutes + ` select c.n, f.job from r
+  cross join lateral (select count(*) as n from step where line = 1 and route = r.route) c
+  cross join lateral (select job from step where line = 1 and route = r.route order by rank, job, ord limit 1) f) k
+  cross join lateral (select workspace from job where id = k.job offset 0) j where workspace = $2`
+	}
+	number := "count(*)"
+	var parts []string
+	add := func(kind int, state, mine, from string) {
+		group := ""
+		if state != "''" {
+			group = " group by state"
 		}
+		if mine != "true" {
+			group += ", mine"
+		}
+		parts = append(parts, fmt.Sprintf("select %d, %s, %s, %s from %s%s", kind, state, mine, number, from, group))
 	}
-	newestOf := func(kind int, table string) string {
-		return fmt.Sprintf("\nunion all select %d, state, mine, count(*) from (select state, %s as mine from %s order by id desc%s) t group by state, mine",
-			kind, of, table, limited(newest))
+	recent := func(table string) string {
+		return "(select state, " + of + " as mine from " + table + " order by id desc" + limited(newest) + ") t"
 	}
-	return fmt.Sprintf("select %d, state, true, count(*) from %s job%s group by state", countOpenJobs, openJobs, where) +
-		newestOf(countNewestJobs, "job") +
-		fmt.Sprintf("\nunion all select %d, state, true, count(*) from worker where %s%s group by state", countLivingWorkers, livingWorker, and) +
-		newestOf(countNewestWorkers, "worker") +
-		steps(countEnqueued, "step where line = 1") +
-		steps(countInProgress, heldSteps+" h") +
-		steps(countInProgress, "step where line = 2 and worker = 0"), args
+	add(countPending, "''", "true", "job where line = 1"+and)
+	add(countSubmitted, "''", "true", "job where line = 2"+and)
+	add(countRunning, "''", "true", runningJobs+" where true"+and)
+	add(countNewestJobs, "state", "mine", recent("job"))
+	add(countLivingWorkers, "state", "true", "worker where "+livingWorker+and)
+	add(countNewestWorkers, "state", "mine", recent("worker"))
+	if workspace != "" {
+		number = "coalesce(sum(k.n), 0)::bigint"
+	}
+	add(countEnqueued, "''", "true", routes)
+	add(countInProgress, "''", "true", fmt.Sprintf(steps, heldSteps+" h"))
+	add(countInProgress, "''", "true", fmt.Sprintf(steps, "step where line = 2 and worker = 0"))
+	return strings.Join(parts, "\nunion all "), args
 }

@@ -14,7 +14,22 @@ import (
 
 // JobKeys finds the keys of jobs; see store.Views.
 func (db *DB) JobKeys(ctx context.Context, f store.JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error) {
-	sql, args := jobKeysQuery(f, rows)
+	if openOnly(f) && f.Limit <= lookAhead && lookAhead < rows {
+		keys, next, err = db.jobKeys(ctx, f, false, lookAhead)
+		if err != nil || len(keys) == f.Limit || next == 0 {
+			return keys, next, err
+		}
+		rows -= lookAhead
+	}
+	return db.jobKeys(ctx, f, openOnly(f), rows)
+}
+
+// lookAhead is how many of all jobs are looked at before those in flight are: while many are
+// in flight, the newest of all fill a page, and need no sorting.
+const lookAhead = 500
+
+func (db *DB) jobKeys(ctx context.Context, f store.JobFilter, open bool, rows int) (keys []rowkey.Job, next rowkey.Job, err error) {
+	sql, args := jobKeysQuery(f, open, rows)
 	err = db.query(ctx, "look for jobs", sql, scan(&keys, &next, (*cursor).jobKey, f.Limit), args...)
 	return keys, next, err
 }
@@ -41,8 +56,9 @@ func scan[K any](keys *[]K, next *K, key func(*cursor) K, limit int) func(*curso
 }
 
 // jobKeysQuery returns the query for the jobs that a filter selects, and for the last one
-// that is looked at. Records are read in the order of their keys, until there are enough.
-func jobKeysQuery(f store.JobFilter, rows int) (sql string, args []any) {
+// that is looked at: of all, or of those in flight. Records are read in the order of their
+// keys, until there are enough.
+func jobKeysQuery(f store.JobFilter, open bool, rows int) (sql string, args []any) {
 	var w where
 	w.keys(f)
 	allowed := w.String()
@@ -54,7 +70,7 @@ func jobKeysQuery(f store.JobFilter, rows int) (sql string, args []any) {
 	}
 	looked := "(select *, row_number() over (order by id desc) as n from (select * from job" + allowed + " order by id desc" + limited(rows) + ") job) job"
 	id := "id"
-	if openOnly(f) && f.Parent == 0 && f.Continues == 0 {
+	if open && f.Parent == 0 && f.Continues == 0 {
 		id = "k.id"
 		looked = "(select id, row_number() over (order by id desc) as n from (" + openKeys + ") k" + allowed + " order by id desc" + limited(rows) + ") k" +
 			" left join lateral (select * from job where job.id = k.id offset 0) job on true"

@@ -83,7 +83,7 @@ func TestJobKeysAreBounded(t *testing.T) {
 	}
 	check := func(when string) {
 		for name, tt := range filters {
-			sql, args := jobKeysQuery(tt.f, bound)
+			sql, args := jobKeysQuery(tt.f, openOnly(tt.f), bound)
 			if n, plan := rowsRead(t, db, sql, args...); n > tt.most || n < 51 {
 				t.Errorf("%s, %s: %d rows are read, want 51 to %d:\n%s", when, name, n, tt.most, plan)
 			}

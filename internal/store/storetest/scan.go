@@ -99,7 +99,7 @@ func jobKeys(e *env) {
 		if some := name != "nothing" && name != "no such state"; some != (len(want) > 0) {
 			e.Errorf("%s: a list has %d jobs", name, len(want))
 		}
-		for _, size := range []struct{ limit, rows int }{{100, 100}, {1, 100}, {100, 1}, {2, 3}, {3, 3}, {3, 2}} {
+		for _, size := range []struct{ limit, rows int }{{100, 100}, {1, 100}, {100, 1}, {2, 3}, {3, 3}, {3, 2}, {2, 10_000}, {100, 10_000}} {
 			f.Limit = size.limit
 			e.diff(fmt.Sprintf("%s, %+v", name, size), want, e.keysOf(f, size.rows))
 		}
@@ -141,7 +141,7 @@ func jobKeysOfEnds(e *env) {
 		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobSuccess) })
 	}
 	f := store.JobFilter{States: []machine.State{lifecycle.JobPending, lifecycle.JobRunning}, Limit: 2}
-	for _, rows := range []int{1, 2, 9} {
+	for _, rows := range []int{1, 2, 9, 10_000} {
 		e.diff("in flight", []rowkey.Job{first.key()}, e.keysOf(f, rows))
 	}
 }
