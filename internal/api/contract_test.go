@@ -28,7 +28,7 @@ type operation struct {
 	} `json:"responses"`
 }
 
-func contractOf(t *testing.T, document []byte) *contract {
+func contractOf(t testing.TB, document []byte) *contract {
 	t.Helper()
 	var d struct {
 		Paths map[string]map[string]operation `json:"paths"`
@@ -52,7 +52,7 @@ func contractOf(t *testing.T, document []byte) *contract {
 var inBraces = regexp.MustCompile(`\{[^}]*\}`)
 
 // of returns the operation of a request, and its path in the document.
-func (c *contract) of(t *testing.T, method, path string) (operation, string) {
+func (c *contract) of(t testing.TB, method, path string) (operation, string) {
 	t.Helper()
 	path, _, _ = strings.Cut(path, "?")
 	best := ""
@@ -70,7 +70,7 @@ func (c *contract) of(t *testing.T, method, path string) (operation, string) {
 }
 
 // check fails the test unless an answer is one that the document declares.
-func (c *contract) check(t *testing.T, method, path string, a *answer) {
+func (c *contract) check(t testing.TB, method, path string, a *answer) {
 	t.Helper()
 	o, p := c.of(t, method, path)
 	if c.driven[o.ID] == nil {
@@ -111,7 +111,7 @@ type drive struct {
 	*contract
 }
 
-func newDrive(t *testing.T) *drive {
+func newDrive(t testing.TB) *drive {
 	t.Helper()
 	s := newSite(t)
 	return &drive{s, contractOf(t, s.want(200, "GET", "/openapi.json", "").body)}

@@ -23,7 +23,7 @@ import (
 
 // A site is the API on an engine with a SQLite file, and a worker on it.
 type site struct {
-	t      *testing.T
+	t      testing.TB
 	path   string // of the database
 	engine *engine.Engine
 	url    string
@@ -32,7 +32,7 @@ type site struct {
 }
 
 // newSite opens a site with a new database.
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	t.Helper()
 	s := &site{t: t, path: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100)}
 	s.open()
@@ -107,7 +107,7 @@ type answer struct {
 }
 
 // field returns a field of a JSON body by a path such as items.0.id.
-func (a *answer) field(t *testing.T, path string) any {
+func (a *answer) field(t testing.TB, path string) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(a.body, &v); err != nil {

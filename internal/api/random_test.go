@@ -69,7 +69,7 @@ func TestRandomRequests(t *testing.T) {
 }
 
 // known makes records, so that some of the requests meet one.
-func (d *drive) known(t *testing.T) []string {
+func (d *drive) known(t testing.TB) []string {
 	t.Helper()
 	d.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
 	d.want(201, "POST", "/api/schedules", `{"name":"nightly","workflow":"order","cron":"0 3 * * *"}`)
