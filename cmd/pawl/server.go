@@ -15,13 +15,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/age"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/daemon"
+	"github.com/pawl-dev/pawl/internal/doctor"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/signals"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -331,6 +334,12 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context
 		return err
 	}
 	return (&daemon.Daemon{Role: s.role, Version: version(), Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
+		Examine: (&doctor.Doctor{
+			Diagnose: func(ctx context.Context) []health.Finding { return l.database.Diagnose(ctx, 0, a.log) },
+			Open: func(context.Context) (store.Store, *client.Client, func() error, error) {
+				return l.store, l.client, func() error { return nil }, nil
+			},
+		}).Findings,
 		Unreachable: func(err error) {
 			a.log.Warn("pawl service does not reach this process", "error", err, "hint", console.Hint(err))
 		}}).Run(ctx, f)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/pawl-dev/pawl/internal/health"
 )
 
 // A contract is the document of the API, against which answers are checked.
@@ -287,6 +289,12 @@ func TestContract(t *testing.T) {
 	d.want(404, "GET", "/api/machines/none", "")
 	d.want(200, "GET", "/api/retention/prospects?older_than=720h", "")
 
+	if ok := d.want(200, "GET", "/api/audit/verify?job_id="+job, "").field(t, "ok"); ok != true {
+		t.Errorf("the trail of the job: ok is %v", ok)
+	}
+	d.want(404, "GET", "/api/audit/verify?job_id=j_1", "")
+	d.want(200, "GET", "/api/doctor", "")
+
 	lost := d.submit(holding, nil)
 	d.step(lost, "hold", "in_progress")
 	d.want(200, "POST", "/api/jobs/"+lost+"/cancel", "")
@@ -297,5 +305,25 @@ func TestContract(t *testing.T) {
 				t.Errorf("%s was never driven to an end that is good", o.ID)
 			}
 		}
+	}
+}
+
+// TestOneExaminationAtATime: a second one is refused while the first runs.
+func TestOneExaminationAtATime(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	begun, end := make(chan struct{}), make(chan struct{})
+	s.examine = func() []health.Finding {
+		close(begun)
+		<-end
+		return nil
+	}
+	first := make(chan *answer)
+	go func() { first <- s.do("GET", "/api/doctor", "") }()
+	<-begun
+	s.want(503, "GET", "/api/doctor", "")
+	close(end)
+	if a := <-first; a.status != 200 {
+		t.Errorf("the first: %d %s", a.status, a.body)
 	}
 }

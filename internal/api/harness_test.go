@@ -17,7 +17,10 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/worker"
 )
 
@@ -29,12 +32,15 @@ type site struct {
 	url    string
 	close  func()
 	seen   chan string // what was told of each request, as far as it has room
+
+	examine func() []health.Finding // what the doctor finds
 }
 
 // newSite opens a site with a new database.
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{t: t, path: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100)}
+	s := &site{t: t, path: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100),
+		examine: func() []health.Finding { return []health.Finding{{Check: "clock", Severity: health.OK}} }}
 	s.open()
 	t.Cleanup(func() { s.close() })
 	return s
@@ -49,7 +55,9 @@ func (s *site) open() {
 	}
 	s.engine = engine.New(engine.Config{Store: db, Poll: 20 * time.Millisecond, Silence: time.Hour})
 	log := slog.New(slog.DiscardHandler)
-	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log})
+	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log,
+		Verify:  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error) { return trail.Verify(ctx, db, job) },
+		Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))
 	s.url = server.URL
 	s.close = func() {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -20,6 +22,10 @@ func (s *Service) recordOperations() []operation {
 			summary: "Read a state machine", detail: "Reads a state machine, also as the text of a diagram.", add: does(s, s.getMachine)},
 		{id: "list-stuck", method: get, path: "/api/stuck", role: Viewer, tag: tag,
 			summary: "List the jobs that are stuck", detail: "Lists unfinished jobs that move only if a person acts, each with the reason.", add: does(s, s.listStuck)},
+		{id: "verify-audit", method: get, path: "/api/audit/verify", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Verify the audit trail of a job", detail: "Checks the trails of a job and its steps: that no row was edited, removed, reordered or cut off. A broken trail is a verdict and no error.", add: does(s, s.verifyAudit)},
+		{id: "diagnose", method: get, path: "/api/doctor", role: Admin, tag: tag,
+			summary: "Examine the database", detail: "Examines the database and the work in it, as \"pawl doctor\" does, but for the integrity of a SQLite file. One examination at a time; another is 503.", add: does(s, s.diagnose)},
 		{id: "list-prospects", method: get, path: "/api/retention/prospects", role: Admin, tag: tag,
 			summary: "Say what retention would remove", detail: "Counts what a retention of older_than would remove, and what it would keep, and why.", add: does(s, s.listProspects)},
 	}
@@ -105,4 +111,34 @@ func (s *Service) listProspects(ctx context.Context, in *struct {
 		out[i] = prospect(p)
 	}
 	return pageOf(out, ""), nil
+}
+
+func (s *Service) verifyAudit(ctx context.Context, in *struct {
+	Job string `query:"job_id" required:"true" maxLength:"64" doc:"The id of a job." example:"j_019ac1f0a3c47d5e8f00112233445566"`
+}) (*body[trail.Verdict], error) {
+	id, err := parseID(pawl.JobPrefix, in.Job, "job")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Engine.JobVersion(ctx, id); err != nil { // it has to exist
+		return nil, err
+	}
+	v, err := s.Verify(ctx, id.JobKey())
+	if err != nil {
+		return nil, err
+	}
+	return &body[trail.Verdict]{*v}, nil
+}
+
+func (s *Service) diagnose(ctx context.Context, _ *struct{}) (*body[page[health.Finding]], error) {
+	if s.Examine == nil {
+		return nil, pawl.Errorf(pawl.Unavailable, "this server cannot examine its database")
+	}
+	select {
+	case s.examining <- struct{}{}:
+		defer func() { <-s.examining }()
+	default:
+		return nil, pawl.Errorf(pawl.Unavailable, "the database is being examined for another request")
+	}
+	return pageOf(s.Examine(ctx), ""), nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 // newSchemas returns a registry that knows how Pawl encodes its own types.
@@ -17,6 +18,7 @@ func newSchemas() huma.Registry {
 	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[anyJSON]())
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.Failure](), reflect.TypeFor[orNull[Failure]]())
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.ReasonChange](), reflect.TypeFor[orNull[ReasonChange]]())
+	r.RegisterTypeAlias(reflect.TypeFor[trail.Fault](), reflect.TypeFor[orNull[TrailFault]]())
 	return r
 }
 
@@ -29,10 +31,12 @@ type (
 	orNull[T any] struct{}
 )
 
-// The fields of these are those of package pawl, and their names those of the document.
+// The fields of these are those of the types that they are made of, and their names those
+// of the document.
 type (
 	Failure      pawl.Failure
 	ReasonChange pawl.ReasonChange
+	TrailFault   trail.Fault
 )
 
 func (timestamp) Schema(huma.Registry) *huma.Schema {

@@ -14,7 +14,10 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -29,6 +32,11 @@ type Config struct {
 	Schema  int // the version of the database's schema
 	Log     *slog.Logger
 
+	// Verify checks the trail of a job. Examine examines the database as "pawl doctor" does;
+	// nil: it cannot be examined.
+	Verify  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error)
+	Examine func(ctx context.Context) []health.Finding
+
 	// Observe is called after each request to an operation; nil: nobody is told.
 	Observe func(operation string, status int, replayed bool, took time.Duration)
 }
@@ -39,11 +47,13 @@ type Service struct {
 	mux  *http.ServeMux
 	all  http.Handler // mux, and problems for what it does not have
 	huma huma.API
+
+	examining chan struct{} // full while the database is examined
 }
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, mux: http.NewServeMux()}
+	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1)}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)

@@ -12,19 +12,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/metrics"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/server"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 // A Daemon runs the components of a long-lived process beside its work.
 type Daemon struct {
-	Role        string // health.RoleServer or RoleDev
-	Version     string // of the program
-	Engine      *engine.Engine
-	Store       store.Store
-	Sockets     string // the folder of sockets
-	Port        *Port  // nil: the process serves no HTTP
+	Role    string // health.RoleServer or RoleDev
+	Version string // of the program
+	Engine  *engine.Engine
+	Store   store.Store
+	Sockets string // the folder of sockets
+	Port    *Port  // nil: the process serves no HTTP
+
+	// Examine examines the database, for the API.
+	Examine func(context.Context) []health.Finding
+
 	Log         *slog.Logger
 	Unreachable func(error) // called if there is no socket; the work goes on without it
 }
@@ -59,7 +66,11 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		if err != nil {
 			return err
 		}
-		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log})
+		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log,
+			Verify: func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error) {
+				return trail.Verify(ctx, d.Store, job)
+			},
+			Examine: d.Examine})
 		m.WatchDatabase(d.Engine, time.Now)
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)
