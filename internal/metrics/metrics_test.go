@@ -27,6 +27,8 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/supervisor"
+	"github.com/pawl-dev/pawl/worker"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -81,6 +83,24 @@ func busy(t *testing.T) *metrics.Metrics {
 		return []server.Count{{Name: "evaluator", Alive: true, Starts: 2, Progress: server.Progress{Rounds: 7, Failures: 1, At: time.UnixMilli(1500)}}}
 	})
 	m.Request("submit-job", 201, true, time.Second)
+	attempt := m.Worker(10)(func(_ context.Context, t *worker.Task) worker.Result {
+		switch t.Key {
+		case "late":
+			return worker.Result{Snooze: time.Second}
+		case "bad":
+			return worker.Result{Failure: &pawl.Failure{Permanent: t.Attempt > 1}}
+		case "worse":
+			panic("worse")
+		}
+		return worker.Result{}
+	})
+	for _, t := range []*worker.Task{{Key: "good"}, {Key: "late"}, {Key: "bad"}, {Key: "bad", Attempt: 2}, {Key: "worse"}} {
+		func() {
+			defer func() { _ = recover() }()
+			t.Work = &workflow.Work{Kind: workflow.KindCommand}
+			attempt(context.Background(), t)
+		}()
+	}
 	limit := 4
 	m.WatchDatabase(&database{
 		counts: pawl.Counts{Jobs: map[machine.State]int{lifecycle.JobRunning: 2, lifecycle.JobFailed: 9}, Workers: map[machine.State]int{lifecycle.WorkerPaused: 1},
@@ -140,6 +160,14 @@ func TestMetrics(t *testing.T) {
 		`pawl_part_rounds_total{part="evaluator"} 7`,
 		`pawl_part_failures_total{part="evaluator"} 1`,
 		`pawl_part_last_round_timestamp_seconds{part="evaluator"} 1.5`,
+		`pawl_worker_attempts_total{handler="command",outcome="success"} 1`,
+		`pawl_worker_attempts_total{handler="command",outcome="retryable"} 1`,
+		`pawl_worker_attempts_total{handler="command",outcome="permanent"} 1`,
+		`pawl_worker_attempts_total{handler="command",outcome="snoozed"} 1`,
+		`pawl_worker_attempts_total{handler="command",outcome="panic"} 1`,
+		`pawl_worker_attempt_duration_seconds_count{handler="command"} 5`,
+		`pawl_worker_running 0`,
+		`pawl_worker_capacity 10`,
 		`pawl_database_readable 1`,
 		`pawl_jobs{status="RUNNING"} 2`,
 		`pawl_jobs{status="PENDING"} 0`,
