@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/doctor"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/worker"
@@ -203,9 +204,17 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
 	defer signals.IgnoreClosedPipes()()
-	work := func(ctx context.Context) error { return a.work(ctx, l, s, node) }
+	m := metrics.New(version())
+	work := func(ctx context.Context) error { return a.work(ctx, l, s, node, m) }
 	switch s.role {
 	case health.RoleWorker:
+		if s.listen != "" && s.listen != noPort {
+			end, err := a.serveState(ctx, l, s.listen, m)
+			if err != nil {
+				return err
+			}
+			defer end()
+		}
 		return a.guarded(ctx, l, work)
 	case health.RoleServer:
 		fmt.Fprintf(a.stderr, "server %s evaluates; database %s; stop with Ctrl-C\n", node.Name, l.database)
@@ -215,11 +224,11 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 			return nil
 		}
 	}
-	return a.staffed(ctx, l, s, func(ctx context.Context) error { return a.guarded(ctx, l, work) })
+	return a.staffed(ctx, l, s, m, func(ctx context.Context) error { return a.guarded(ctx, l, work) })
 }
 
 // work runs a worker until ctx ends, and then drains it for as long as running steps may take.
-func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node) error {
+func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node, m *metrics.Metrics) error {
 	handlers := handlers(worker.CommandConfig{})
 	folder, err := s.folders.of(a, l.database)
 	if err != nil {
@@ -237,7 +246,7 @@ func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node) e
 		Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
-		WorkDir: folder, KeepWorkDirs: s.folders.keep,
+		WorkDir: folder, KeepWorkDirs: s.folders.keep, Middleware: []func(worker.Handler) worker.Handler{m.Worker(s.capacity)},
 		Scarce: worker.Floor{Percent: s.floor, Folders: append(room, folder)}.Scarce,
 	}}
 	return terminated(work.Run(ctx, func(id string) {
@@ -327,13 +336,22 @@ func (a *app) portOf(s *service) (*daemon.Port, error) {
 	return a.openPort(s.listen, servesAPI, a.stderr)
 }
 
+// serveState opens a port for the metrics and the readiness of a worker, until end is called.
+func (a *app) serveState(ctx context.Context, l *ledger, address string, m *metrics.Metrics) (end func(), err error) {
+	p, err := a.openPort(address, servesState, a.stderr)
+	if err != nil {
+		return nil, err
+	}
+	return daemon.ServeState(ctx, p, m, l.engine, l.store)
+}
+
 // staffed runs f beside the parts of the engine of a long-lived process.
-func (a *app) staffed(ctx context.Context, l *ledger, s *service, f func(context.Context) error) error {
+func (a *app) staffed(ctx context.Context, l *ledger, s *service, m *metrics.Metrics, f func(context.Context) error) error {
 	p, err := a.portOf(s)
 	if err != nil {
 		return err
 	}
-	return (&daemon.Daemon{Role: s.role, Version: version(), Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
+	return (&daemon.Daemon{Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
 		Examine: (&doctor.Doctor{
 			Diagnose: func(ctx context.Context) []health.Finding { return l.database.Diagnose(ctx, 0, a.log) },
 			Open: func(context.Context) (store.Store, *client.Client, func() error, error) {

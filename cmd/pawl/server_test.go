@@ -206,6 +206,12 @@ func TestPartsOfDev(t *testing.T) {
 	if _, text := s.get("/metrics"); !regexp.MustCompile(`\npawl_part_rounds_total\{part="evaluator"\} [1-9]`).MatchString(text) {
 		t.Error("no job was evaluated")
 	}
+	if _, text := s.get("/metrics"); !strings.Contains(text, "\npawl_worker_attempts_total{handler=\"command\",outcome=\"success\"} 2\n") {
+		t.Error("the attempts of its worker are not counted")
+	}
+	if status, text := s.get("/api/jobs?workflow=counted"); status != http.StatusOK || !strings.Contains(text, `"status":"COMPLETED"`) {
+		t.Errorf("the API: %d %s", status, text)
+	}
 
 	second := exec.Command(binary(t), "server", "--listen", strings.TrimPrefix(s.url, "http://"))
 	second.Env = s.Env
@@ -284,5 +290,40 @@ func TestListenOfASupervisor(t *testing.T) {
 		return status == http.StatusServiceUnavailable && strings.HasPrefix(text, "bad is ") && !strings.Contains(text, "web is ") &&
 			strings.Contains(counts, "\npawl_services{phase=\"running\"} 1\n") && strings.Contains(counts, `from="trying_to_start",to="running",type="program"`)
 	})
+	s.stop()
+}
+
+// TestWorkerListens: a worker with --listen serves its metrics and its readiness, and none of
+// the API (K7).
+func TestWorkerListens(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "server")
+	w := &serverProcess{Cmd: exec.Command(binary(t), "worker", "--listen", "127.0.0.1:0"), t: t, dir: shortDir(t)}
+	w.Env = s.Env
+	errs, err := os.Create(filepath.Join(w.dir, "err"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer errs.Close()
+	w.Stderr = errs
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if w.ProcessState == nil {
+			_ = w.Process.Kill() // it may be gone already
+			_ = w.Wait()
+		}
+	})
+	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
+	w.until("it says where it answers", func() bool { w.url = address.FindString(w.said()); return w.url != "" })
+	w.until("it is ready", func() bool { status, _ := w.get("/readyz"); return status == http.StatusOK })
+	if _, text := w.get("/metrics"); !strings.Contains(text, "\npawl_worker_capacity 10\n") || !strings.Contains(text, "\npawl_database_readable 1\n") {
+		t.Errorf("its metrics:\n%s", text)
+	}
+	if status, _ := w.get("/api/version"); status != http.StatusNotFound {
+		t.Errorf("the API at a worker: %d, want 404", status)
+	}
+	w.stop()
 	s.stop()
 }

@@ -29,7 +29,10 @@ for the next worker. A second signal interrupts them at once, a third exits. The
 code is 0, or 1 if an operator terminated the worker.
 
 A job that was submitted without --dir has a folder below --workdir, which is removed
-when the job has ended.`
+when the job has ended.
+
+--listen serves metrics for Prometheus and the readiness of the worker over HTTP, to this
+machine only.`
 
 func newWorker(a *app) *cobra.Command {
 	s := &service{role: health.RoleWorker}
@@ -49,6 +52,7 @@ func newWorker(a *app) *cobra.Command {
 	c.Flags().DurationVar(&s.beat, "beat", 0, "how often it sends a beat, 100ms to 1m; default a third of --silence, at most 2s")
 	c.Flags().DurationVar(&s.silence, "silence", 0, "the --silence of the servers, from which it computes when it counts as cut off; default 6s, at least three beats")
 	c.Flags().DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long running steps may take to end after the first signal; 0s interrupts them at once")
+	bindListen(c, &s.listen, "none")
 	c.AddCommand(newWorkerList(a), newWorkerShow(a), newWorkerHistory(a), newWorkerPause(a), newWorkerResume(a), newWorkerTerminate(a))
 	return c
 }

@@ -24,6 +24,7 @@ import (
 type Daemon struct {
 	Role    string // health.RoleServer or RoleDev
 	Version string // of the program
+	Metrics *metrics.Metrics
 	Engine  *engine.Engine
 	Store   store.Store
 	Sockets string // the folder of sockets
@@ -39,7 +40,7 @@ type Daemon struct {
 // Run runs f. Beside it, the parts of a managed engine and the components that report on this
 // process run as services. They end after f.
 func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
-	m := metrics.New(d.Version)
+	m := d.Metrics
 	var components []server.Component
 	for _, p := range d.Engine.Parts() {
 		components = append(components, componentOf(p))
@@ -82,6 +83,20 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	defer superviseHost(ctx, host, d.Log)()
 	return f(ctx)
+}
+
+// ServeState serves metrics, the health and the readiness of a process that is a client of a
+// database, until end is called.
+func ServeState(ctx context.Context, p *Port, m *metrics.Metrics, e *engine.Engine, s store.Store) (end func(), err error) {
+	m.WatchDatabase(e, time.Now)
+	p.Answer(m, func(request context.Context) []string {
+		reasons := unready(request, s)
+		if ctx.Err() != nil {
+			reasons = append(reasons, "the process is ending")
+		}
+		return reasons
+	}, nil)
+	return p.Served(ctx)
 }
 
 // superviseHost runs a host until end is called.

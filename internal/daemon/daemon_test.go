@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
@@ -30,7 +31,7 @@ func TestReadinessOfAProcessThatEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Daemon{Role: health.RoleServer, Version: "test", Engine: e, Store: db, Sockets: filepath.Join(t.TempDir(), "none", "here"), Port: p, Log: log, Unreachable: func(error) {}}
+	d := &Daemon{Role: health.RoleServer, Version: "test", Metrics: metrics.New("test"), Engine: e, Store: db, Sockets: filepath.Join(t.TempDir(), "none", "here"), Port: p, Log: log, Unreachable: func(error) {}}
 	ctx, ask := context.WithCancel(t.Context())
 	defer ask()
 	err = d.Run(ctx, func(context.Context) error {
