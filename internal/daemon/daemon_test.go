@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/engine"
-	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
