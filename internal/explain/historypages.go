@@ -104,7 +104,7 @@ func (r *Reader) HistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuer
 // looked at.
 func (h *history) page(ctx context.Context, place *historyPlace) error {
 	for looked := 0; ; {
-		page, end, err := h.store.History(ctx, h.job.Key(), place.from, store.TrailPageRows)
+		page, end, err := h.store.History(ctx, h.job.Key(), place.from, historyRows)
 		if err != nil {
 			return err
 		}
@@ -117,14 +117,7 @@ func (h *history) page(ctx context.Context, place *historyPlace) error {
 				begin = i + 1
 			}
 		}
-		for i := range page {
-			if i < begin {
-				if err := h.recall(ctx, &page[i]); err != nil {
-					return err
-				}
-				h.seen(&page[i])
-				continue
-			}
+		for i := begin; i < len(page); i++ {
 			if err := h.entry(ctx, &page[i]); err != nil {
 				return err
 			}
@@ -136,6 +129,9 @@ func (h *history) page(ctx context.Context, place *historyPlace) error {
 		}
 	}
 }
+
+// historyRows is how many rows are read at once: each has one entry or more.
+const historyRows = 200
 
 // recallRows is how many moves of an entity are read at once to learn its state.
 const recallRows = 64
@@ -202,6 +198,9 @@ func (r *Reader) LogPage(ctx context.Context, id pawl.ID, q pawl.LogQuery) (line
 	return nil, "", err
 }
 
+// streams are the streams of logs.
+var streams = []string{"stdout", "stderr", "pawl"}
+
 func logPlaceText(p store.LogPlace) string {
 	return fmt.Sprintf("%d.%d.%d.%d.%s", p.Ord, p.Claim, p.At, p.Offset, p.Stream)
 }
@@ -210,7 +209,8 @@ func parseLogPlace(text string) (p store.LogPlace, err error) {
 	if text == "" {
 		return p, nil
 	}
-	if _, err := fmt.Sscanf(text, "%d.%d.%d.%d.%s", &p.Ord, &p.Claim, &p.At, &p.Offset, &p.Stream); err != nil || logPlaceText(p) != text {
+	_, err = fmt.Sscanf(text, "%d.%d.%d.%d.%s", &p.Ord, &p.Claim, &p.At, &p.Offset, &p.Stream)
+	if err != nil || logPlaceText(p) != text || !slices.Contains(streams, p.Stream) {
 		return p, noPlace(text)
 	}
 	return p, nil
