@@ -21,6 +21,10 @@ type Submission struct {
 	Private     bool   // only the process that submits it runs it
 	Priority    int    // MinPriority to MaxPriority; each point is worth a minute of waiting
 	Version     int    // of the registered workflow that the definition is, or 0
+
+	// Reference is how the workflow was named, NAME or NAME@VERSION; empty: by Definition. With a
+	// RequestID a repeated request is the same, whatever has been registered since.
+	Reference string
 }
 
 // A Submitted is the reply to a Submission.

@@ -89,6 +89,7 @@ func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submiss
 	case (def == nil) == (of.Name == ""):
 		return sub, pawl.Errorf(pawl.Invalid, "submission: want either Workflow or Name")
 	case def == nil:
+		sub.Reference = of.Name
 		if def, sub.Version, err = s.registered(ctx, sub.Workspace, of.Name); err != nil {
 			return sub, err
 		}

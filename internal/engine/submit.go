@@ -107,7 +107,8 @@ func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *s
 	if err := check(sub); err != nil {
 		return nil, err
 	}
-	if sub.Inputs, err = def.BindJSON(sub.Inputs); err != nil {
+	given := sub.Inputs
+	if sub.Inputs, err = def.BindJSON(given); err != nil {
 		return nil, err
 	}
 	s = &submit{e: e, sub: sub, def: def}
@@ -116,7 +117,7 @@ func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *s
 	}
 	if sub.RequestID != "" {
 		s.key = store.IdempotencyKey{Workspace: sub.Workspace, Key: sub.RequestID}
-		s.hash = requestHash(sub)
+		s.hash = requestHash(sub, given)
 	}
 	s.renew()
 	return s, nil
@@ -135,7 +136,14 @@ func check(sub *pawl.Submission) error {
 	return checkRequestID(sub.RequestID)
 }
 
-func requestHash(sub *pawl.Submission) [32]byte {
+// requestHash returns the hash of a submission, of which given are the inputs before they
+// were bound to a definition.
+func requestHash(sub *pawl.Submission, given json.RawMessage) [32]byte {
+	if sub.Reference != "" {
+		var inputs bytes.Buffer
+		_ = json.Compact(&inputs, given) // they were bound, so they are JSON
+		return hashOf(submitEndpoint, sub.Reference, inputs.String(), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority))
+	}
 	return hashOf(submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version))
 }
 
