@@ -52,6 +52,10 @@ func (w *Window) after(filter ...any) (string, error) {
 }
 
 func filterHash(filter []any) string {
-	h := sha256.Sum256(fmt.Appendf(nil, "%q", fmt.Sprint(filter...)))
+	var text []byte
+	for _, part := range filter {
+		text = fmt.Appendf(text, "%q ", fmt.Sprint(part))
+	}
+	h := sha256.Sum256(text)
 	return hex.EncodeToString(h[:8])
 }

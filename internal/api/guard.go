@@ -19,6 +19,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
 )
 
 const (
@@ -48,7 +50,8 @@ type GuardConfig struct {
 //
 //   - a Host that is not of the loopback interface, with 403: a web page whose name leads here
 //     would otherwise speak for this machine (DNS rebinding);
-//   - a write that a browser sends for a page of another origin, with 403;
+//   - a write that a browser sends for a page of another origin, and any request to /api/ that
+//     it sends for one of another site, with 403;
 //   - a path with an empty segment, a slash at its end, or dot segments, with 404;
 //   - a body of another media type than JSON in UTF-8, with 415;
 //   - a body beyond the limit, with 413. If it was not announced, reading it fails instead;
@@ -99,7 +102,7 @@ func (g *guard) judge(r *http.Request) (actor string, p *Problem) {
 	if !plain(r.URL) {
 		return "", noSuchOperation(r)
 	}
-	if g.origins.Check(r) != nil {
+	if g.origins.Check(r) != nil || r.Header.Get("Sec-Fetch-Site") == "cross-site" && strings.HasPrefix(r.URL.Path, "/api/") {
 		return "", Problemf(SlugNotAllowed, "a page of another origin sent this request through a browser")
 	}
 	if r.ContentLength > g.MaxBody {
@@ -186,12 +189,18 @@ func actorOf(values []string) (string, *Problem) {
 	}
 	actor := values[0]
 	invisible := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
-	if n := utf8.RuneCountInString(actor); len(values) == 1 && n > 0 && n <= maxActor && utf8.ValidString(actor) && !strings.ContainsFunc(actor, invisible) {
+	if n := utf8.RuneCountInString(actor); len(values) == 1 && n > 0 && n <= maxActor && utf8.ValidString(actor) && !strings.ContainsFunc(actor, invisible) && !reserved(actor) {
 		return actor, nil
 	}
 	p := Problemf(SlugInvalid, "the header %s is invalid", actorHeader)
-	p.Errors = []Fault{{"header." + actorHeader, fmt.Sprintf("want it once, with 1 to %d visible characters and no spaces", maxActor)}}
+	p.Errors = []Fault{{"header." + actorHeader, fmt.Sprintf("want it once, with 1 to %d visible characters and no spaces, and neither engine nor the id of a worker", maxActor)}}
 	return "", p
+}
+
+// reserved reports whether an actor is one of Pawl itself, for which nobody else may act.
+func reserved(actor string) bool {
+	_, err := pawl.ParseID(pawl.WorkerPrefix, actor)
+	return actor == "engine" || err == nil
 }
 
 // recover ends a response whose handler has panicked.

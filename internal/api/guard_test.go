@@ -114,7 +114,8 @@ func TestGuard(t *testing.T) {
 		{"a target of another host", get("http://attacker.example/api/jobs", head), 403, "NOT_ALLOWED"},
 		{"a target of this host", get("http://localhost/api/jobs", "Host: attacker.example\r\n"), 200, "GET /api/jobs by api"},
 
-		{"a page reads", get("/api/jobs", head+"Sec-Fetch-Site: cross-site\r\n"), 200, "GET /api/jobs by api"},
+		{"a page of another site reads", get("/api/jobs", head+"Sec-Fetch-Site: cross-site\r\n"), 403, "NOT_ALLOWED"},
+		{"a link of another site passes, but to the API", get("/docs", head+"Sec-Fetch-Site: cross-site\r\n"), 404, "NO_SUCH_OPERATION"},
 		{"another site writes", write("Content-Type: application/json\r\nSec-Fetch-Site: cross-site\r\n", "{}"), 403, "NOT_ALLOWED"},
 		{"another port writes", write("Content-Type: application/json\r\nSec-Fetch-Site: same-site\r\n", "{}"), 403, "NOT_ALLOWED"},
 		{"this origin writes", write("Content-Type: application/json\r\nSec-Fetch-Site: same-origin\r\n", "{}"), 200, "POST /api/jobs by api"},

@@ -33,7 +33,8 @@ type site struct {
 	close  func()
 	seen   chan string // what was told of each request, as far as it has room
 
-	examine func() []health.Finding // what the doctor finds
+	examine  func() []health.Finding // what the doctor finds
+	bodyTime time.Duration           // see api.Config
 }
 
 // newSite opens a site with a new database.
@@ -55,7 +56,7 @@ func (s *site) open() {
 	}
 	s.engine = engine.New(engine.Config{Store: db, Poll: 20 * time.Millisecond, Silence: time.Hour})
 	log := slog.New(slog.DiscardHandler)
-	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log,
+	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime,
 		Verify:  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error) { return trail.Verify(ctx, db, job) },
 		Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))

@@ -138,3 +138,18 @@ func TestRequestsAreObserved(t *testing.T) {
 		}
 	}
 }
+
+// TestAKeyOutlivesAVersion: a request that names a workflow without its version is the same
+// request after another version was registered (J8).
+func TestAKeyOutlivesAVersion(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	first := s.want(201, "POST", "/api/jobs", `{"workflow":"order","inputs":{"fail":"no"},"request_id":"one"}`)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order + "description: the second\n"}))
+	if again := s.want(201, "POST", "/api/jobs", `{"workflow":"order","inputs":{ "fail": "no" },"request_id":"one"}`); string(again.body) != string(first.body) {
+		t.Errorf("the answer is %s, and was %s", again.body, first.body)
+	}
+	s.want(422, "POST", "/api/jobs", `{"workflow":"order","inputs":{"fail":"yes"},"request_id":"one"}`)
+	s.want(422, "POST", "/api/jobs", `{"workflow":"order@2","inputs":{"fail":"no"},"request_id":"one"}`)
+}

@@ -101,24 +101,24 @@ func parseID(prefix, text, what string) (pawl.ID, error) {
 
 // A JobPath names a job.
 type JobPath struct {
-	ID string `path:"id" maxLength:"64" doc:"The id of a job." example:"j_019ac1f0a3c47d5e8f00112233445566"`
+	ID string `path:"id" doc:"The id of a job." example:"j_019ac1f0a3c47d5e8f00112233445566"`
 }
 
 func (p *JobPath) job() (pawl.ID, error) { return parseID(pawl.JobPrefix, p.ID, "job") }
 
 // A StepPath names a step.
 type StepPath struct {
-	ID string `path:"id" maxLength:"64" doc:"The id of a step." example:"st_019ac1f0a3c47d5e8f00112233445566"`
+	ID string `path:"id" doc:"The id of a step." example:"st_019ac1f0a3c47d5e8f00112233445566"`
 }
 
 // A WorkerPath names a worker.
 type WorkerPath struct {
-	ID string `path:"id" maxLength:"64" doc:"The id of a worker." example:"w_019ac1f0a3c47d5e8f00112233445566"`
+	ID string `path:"id" doc:"The id of a worker." example:"w_019ac1f0a3c47d5e8f00112233445566"`
 }
 
 func (p *WorkerPath) worker() (pawl.ID, error) { return parseID(pawl.WorkerPrefix, p.ID, "worker") }
 
 // A NamePath names a workflow, a schedule, a queue or a limit.
 type NamePath struct {
-	Name string `path:"name" maxLength:"256" doc:"Its name." example:"nightly"`
+	Name string `path:"name" doc:"Its name." example:"nightly"`
 }

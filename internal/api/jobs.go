@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -18,7 +19,7 @@ func (s *Service) jobOperations() []operation {
 	return []operation{
 		{id: "submit-job", method: post, path: "/api/jobs", role: Operator, repeat: replayed, good: []int{201}, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
 			summary: "Submit a job", detail: "Submits a job of a registered workflow (workflow), of a file's text (source) or of its JSON (definition). When the answer comes, the job is committed.", add: does(s, s.submitJob)},
-		{id: "submit-jobs", method: post, path: "/api/jobs/batch", role: Operator, repeat: replayed, errors: nil, tag: tag,
+		{id: "submit-jobs", method: post, path: "/api/jobs/batch", role: Operator, repeat: replayedEach, errors: nil, tag: tag,
 			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The answer has an item for each, at its index: one that is refused does not affect the others.", add: does(s, s.submitJobs)},
 		{id: "list-jobs", method: get, path: "/api/jobs", role: Viewer, tag: tag,
 			summary: "List jobs, newest first", detail: "Lists jobs without their steps and history.", add: does(s, s.listJobs)},
@@ -36,7 +37,7 @@ func (s *Service) jobOperations() []operation {
 			summary: "Move a job to another version", detail: "Moves an unfinished job to another version of its workflow. dry_run says what that would mean, and changes nothing.", add: does(s, s.moveJob)},
 		{id: "signal-job", method: post, path: "/api/jobs/{id}/signals", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "Send a signal to a job", detail: "The step that has waited longest for the name takes the signal, or the next one that waits for it.", add: does(s, s.signalJob)},
-		{id: "redact-job", method: post, path: "/api/jobs/{id}/redact", role: Admin, repeat: replayed, errors: verbErrors, tag: tag,
+		{id: "redact-job", method: post, path: "/api/jobs/{id}/redact", role: Admin, repeat: settles, errors: verbErrors, tag: tag,
 			summary: "Withhold the payload of a job", detail: "Erases the inputs, outputs, errors and logs of a job, or of one of its steps. The trail keeps its hashes, and records who did it and why. A reason is required.", add: does(s, s.redactJob)},
 		{id: "list-job-history", method: get, path: "/api/jobs/{id}/history", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "List every move of a job and its steps", detail: "Lists moves by the time of their commit, oldest first, and facts that came too late.", add: does(s, s.listJobHistory)},
@@ -53,7 +54,7 @@ var verbErrors = []Slug{SlugNotFound, SlugInvalidTransition, SlugConflict, SlugK
 
 // A submission is a request for a job.
 type submission struct {
-	Note
+	RequestID   string          `json:"request_id,omitempty" maxLength:"255" doc:"The request's key: 1 to 255 visible ASCII characters."`
 	Workspace   string          `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace of the job. Default: default."`
 	Workflow    string          `json:"workflow,omitempty" maxLength:"256" doc:"NAME or NAME@VERSION of a registered workflow." example:"nightly@3"`
 	Source      string          `json:"source,omitempty" doc:"The text of a workflow file, in YAML."`
@@ -102,7 +103,7 @@ func (s *Service) submitJob(ctx context.Context, in *struct {
 	Key
 	Body submission
 }) (*created, error) {
-	c, err := in.change(ctx, in.Body.Note)
+	c, err := in.change(ctx, Note{RequestID: in.Body.RequestID})
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +133,6 @@ func createdJob(r pawl.Receipt, err error) (*created, error) {
 	return &created{http.StatusCreated, "/api/jobs/" + r.ID, replayedHeader(r.Replayed), r}, nil
 }
 
-// MaxBatch is how many jobs one request may submit.
-const MaxBatch = 500
-
 // An outcome is what became of one submission of a batch.
 type outcome struct {
 	Receipt *pawl.Receipt `json:"receipt,omitempty"`
@@ -146,19 +144,19 @@ type outcomes struct {
 }
 
 func (s *Service) submitJobs(ctx context.Context, in *struct {
+	Key
 	Body struct {
 		Jobs []submission `json:"jobs" minItems:"1" maxItems:"500"`
 	}
 }) (*body[outcomes], error) {
+	if in.Key.Key != "" {
+		return nil, pawl.Errorf(pawl.Invalid, "Idempotency-Key: want a request_id in each job instead")
+	}
 	out := make([]outcome, len(in.Body.Jobs))
 	var subs []client.Submission
 	var at []int
 	for i := range in.Body.Jobs {
-		c, err := Key{}.change(ctx, in.Body.Jobs[i].Note)
-		if err != nil {
-			return nil, err
-		}
-		sub, err := in.Body.Jobs[i].asked(c)
+		sub, err := in.Body.Jobs[i].asked(pawl.Change{Actor: ActorOf(ctx), RequestID: in.Body.Jobs[i].RequestID})
 		if err != nil {
 			out[i].Problem = s.problem(ctx, "submit-jobs", err)
 			continue
@@ -190,7 +188,7 @@ func (s *Service) listJobs(ctx context.Context, in *struct {
 	CreatedAfter  time.Time `query:"created_after" doc:"Only created at this time or later."`
 	CreatedBefore time.Time `query:"created_before" doc:"Only created before this time."`
 }) (*body[page[pawl.JobView]], error) {
-	filter := []any{in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore}
+	filter := []any{"jobs", in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore}
 	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Parent: in.Parent, Continues: in.Continues,
 		CreatedAfter: stamp(in.CreatedAfter), CreatedBefore: stamp(in.CreatedBefore)}
 	if in.Depth >= 0 {
@@ -209,7 +207,7 @@ func stamp(t time.Time) pawl.Timestamp {
 	if t.IsZero() {
 		return 0
 	}
-	return pawl.Timestamp(t.UnixMicro())
+	return pawl.Timestamp(max(1, t.UnixMicro())) // 0 is no time
 }
 
 func pageOf[T any](items []T, next string) *body[page[T]] {
@@ -258,7 +256,7 @@ func (s *Service) getJob(ctx context.Context, in *struct {
 		return nil, err
 	}
 	etag := quoted(version)
-	if in.Match == etag {
+	if matches(in.Match, etag) {
 		return &tagged[pawl.JobView]{Status: http.StatusNotModified, ETag: etag}, nil
 	}
 	v, err := s.Engine.Job(ctx, id)
@@ -288,8 +286,19 @@ func (s *Service) await(ctx context.Context, id pawl.ID, what, match string) err
 	}
 	return s.Engine.Watch(ctx, id, func() (bool, error) {
 		version, err := s.Engine.JobVersion(ctx, id)
-		return err == nil && quoted(version) == match, err
+		return err == nil && matches(match, quoted(version)), err
 	})
+}
+
+// matches reports whether the header If-None-Match names a tag, as a proxy may have made it
+// weak.
+func matches(header, tag string) bool {
+	for each := range strings.SplitSeq(header, ",") {
+		if each = strings.TrimSpace(each); each == "*" || strings.TrimPrefix(each, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
 
 func quoted(version int64) string { return fmt.Sprintf("%q", fmt.Sprint(version)) }
@@ -413,7 +422,7 @@ func (s *Service) listJobHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return placedPage(in.Window, []any{in.ID, in.Step}, func(after string, limit int) ([]pawl.Transition, string, error) {
+	return placedPage(in.Window, []any{"history", in.ID, in.Step}, func(after string, limit int) ([]pawl.Transition, string, error) {
 		return s.Engine.HistoryPage(ctx, id, pawl.HistoryQuery{Step: in.Step, After: after, Limit: limit})
 	})
 }
@@ -455,7 +464,7 @@ func (s *Service) listJobLogs(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return placedPage(in.Window, []any{in.ID, in.Step, in.Stream}, func(after string, limit int) ([]pawl.LogLine, string, error) {
+	return placedPage(in.Window, []any{"logs", in.ID, in.Step, in.Stream}, func(after string, limit int) ([]pawl.LogLine, string, error) {
 		return s.Engine.LogPage(ctx, id, pawl.LogQuery{Step: in.Step, Stream: in.Stream, After: after, Limit: limit})
 	})
 }

@@ -15,6 +15,11 @@ import (
 var strictJSON = huma.Format{
 	Marshal: huma.DefaultJSONFormat.Marshal,
 	Unmarshal: func(data []byte, v any) error {
+		if _, first := v.(*any); !first { // the checks have passed
+			d := json.NewDecoder(bytes.NewReader(data))
+			d.UseNumber() // a number in a value of any type is exact
+			return d.Decode(v)
+		}
 		if err := checkJSON(data); err != nil {
 			return err
 		}
@@ -22,9 +27,17 @@ var strictJSON = huma.Format{
 	},
 }
 
+// maxValues is how many values a body may have outside of the members whose value is any
+// JSON: each of them may be a fault.
+const maxValues = 100_000
+
+// anyMembers are these members, of objects at any depth.
+var anyMembers = map[string]bool{"inputs": true, "definition": true, "data": true, "output": true, "form": true, "results": true}
+
 var errNotJSON = errors.New("want one value of JSON, in UTF-8")
 
-// checkJSON returns an error for what is not JSON, or could be read in two ways.
+// checkJSON returns an error for what is not JSON, could be read in two ways, or has too many
+// values.
 func checkJSON(data []byte) error {
 	if !utf8.Valid(data) || !json.Valid(data) {
 		return errNotJSON
@@ -34,8 +47,11 @@ func checkJSON(data []byte) error {
 	type level struct {
 		keys map[string]bool // of an object; nil: an array
 		key  bool            // the next string is a key
+		free bool            // it is within a member whose value is any JSON
+		next bool            // so is its next value
 	}
 	var open []level
+	values := 0
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -52,15 +68,21 @@ func checkJSON(data []byte) error {
 			if in.keys[name] {
 				return fmt.Errorf("the key %q stands twice in one object", name)
 			}
-			in.keys[name], in.key = true, false
+			in.keys[name], in.key, in.next = true, false, in.free || anyMembers[name]
 			continue
+		}
+		free := in != nil && (in.free || in.next)
+		if !free {
+			if values++; values > maxValues {
+				return fmt.Errorf("want at most %d values", maxValues)
+			}
 		}
 		switch token {
 		case json.Delim('{'):
-			open = append(open, level{keys: map[string]bool{}, key: true})
+			open = append(open, level{keys: map[string]bool{}, key: true, free: free})
 			continue
 		case json.Delim('['):
-			open = append(open, level{})
+			open = append(open, level{free: free})
 			continue
 		case json.Delim('}'), json.Delim(']'):
 			if open = open[:len(open)-1]; len(open) == 0 {

@@ -19,7 +19,7 @@ func (s *Service) resourceOperations() []operation {
 			summary: "Set a limit", detail: "Limits a queue, or the jobs of a depth. What already runs continues.", add: does(s, s.setQuota)},
 		{id: "clear-quota", method: del, path: "/api/resources/quotas/{kind}/{name}", role: Admin, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
 			summary: "Remove a limit", detail: "Removes a limit.", add: does(s, s.clearQuota)},
-		{id: "preset-quotas", method: post, path: "/api/resources/quotas/preset", role: Admin, repeat: replayed, errors: []Slug{SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
+		{id: "preset-quotas", method: post, path: "/api/resources/quotas/preset", role: Admin, repeat: settles, errors: []Slug{SlugConflict}, tag: tag,
 			summary: "Set limits that go together", detail: "Sets depth/0 to depth/5 to 10, 8, 5, 3, 2 and 1: fewer slots for jobs that are deeper below others.", add: does(s, s.presetQuotas)},
 		{id: "list-queues", method: get, path: "/api/queues", role: Viewer, tag: tag,
 			summary: "List queues by name", detail: "Lists the queues of a workspace that steps wait in, workers serve or limits name.", add: does(s, s.listQueues)},
@@ -36,8 +36,8 @@ func (s *Service) listQuotas(ctx context.Context, in *struct{ InWorkspace }) (*b
 
 // A QuotaPath names a limit.
 type QuotaPath struct {
-	Kind string `path:"kind" maxLength:"16" doc:"queue or depth." example:"queue"`
-	Name string `path:"name" maxLength:"128" doc:"The name of the queue, or the depth: 0 to 5." example:"billing"`
+	Kind string `path:"kind" doc:"queue or depth." example:"queue"`
+	Name string `path:"name" doc:"The name of the queue, or the depth: 0 to 5." example:"billing"`
 }
 
 func (s *Service) setQuota(ctx context.Context, in *struct {
@@ -64,7 +64,7 @@ func (s *Service) limit(ctx context.Context, workspace string, of QuotaPath, slo
 	q := pawl.Quota{Workspace: workspace, Name: of.Kind + "/" + of.Name, Slots: slots}
 	c := pawl.Change{Actor: ActorOf(ctx), Reason: reason}
 	if err := s.Engine.SetQuotas(ctx, []pawl.Quota{q}, c); err != nil {
-		return nil, asName(err)
+		return nil, err
 	}
 	out := pawl.QuotaView{Name: q.Name, Slots: slots, Actor: c.Actor, Reason: reason}
 	all, err := s.Engine.Quotas(ctx, workspace)
@@ -80,17 +80,13 @@ func (s *Service) limit(ctx context.Context, workspace string, of QuotaPath, slo
 }
 
 func (s *Service) presetQuotas(ctx context.Context, in *struct {
-	Key
 	InWorkspace
 	Body struct {
 		Note
 		Preset string `json:"preset" enum:"hierarchy" doc:"Its name."`
 	}
 }) (*body[page[pawl.QuotaView]], error) {
-	c, err := in.change(ctx, in.Body.Note)
-	if err != nil {
-		return nil, err
-	}
+	c := pawl.Change{Actor: ActorOf(ctx), Reason: in.Body.Reason}
 	var set []pawl.Quota
 	for depth, slots := range engine.Hierarchy {
 		set = append(set, pawl.Quota{Workspace: in.Workspace, Name: fmt.Sprintf("depth/%d", depth), Slots: slots})

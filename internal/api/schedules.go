@@ -90,7 +90,7 @@ func (s *Service) createSchedule(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &createdSchedule{http.StatusCreated, "/api/schedules/" + p.Name, replayedHeader(r.Replayed), r}, nil
+	return &createdSchedule{http.StatusCreated, "/api/schedules/" + p.Name + inQuery(in.Body.Workspace), replayedHeader(r.Replayed), r}, nil
 }
 
 // NextTimes is how many of the next times an answer has.
@@ -103,7 +103,7 @@ func (s *Service) listSchedules(ctx context.Context, in *struct {
 	Window
 	NextTimes
 }) (*body[page[pawl.ScheduleView]], error) {
-	return sortedPage(in.Window, []any{in.Workspace}, func(v *pawl.ScheduleView) string { return v.Name }, func(f func(*pawl.ScheduleView) error) error {
+	return sortedPage(in.Window, []any{"schedules", in.Workspace}, func(v *pawl.ScheduleView) string { return v.Name }, func(f func(*pawl.ScheduleView) error) error {
 		return s.client(ctx, in.Workspace).Schedules.List(ctx, in.Next, f)
 	})
 }
@@ -179,7 +179,7 @@ func (s *Service) listScheduleHistory(ctx context.Context, in *struct {
 	InWorkspace
 	Window
 }) (*body[page[pawl.Transition]], error) {
-	return placedPage(in.Window, []any{in.Workspace, in.Name}, func(after string, limit int) ([]pawl.Transition, string, error) {
+	return placedPage(in.Window, []any{"schedule", in.Workspace, in.Name}, func(after string, limit int) ([]pawl.Transition, string, error) {
 		n := pawl.ScheduleName{Workspace: in.Workspace, Name: in.Name}
 		return s.Engine.ScheduleHistoryPage(ctx, n, pawl.HistoryQuery{After: after, Limit: limit})
 	})

@@ -32,6 +32,9 @@ type Config struct {
 	Schema  int // the version of the database's schema
 	Log     *slog.Logger
 
+	// BodyTime is how long the body of a request may take; 0: 30 s.
+	BodyTime time.Duration
+
 	// Verify checks the trail of a job. Examine examines the database as "pawl doctor" does;
 	// nil: it cannot be examined.
 	Verify  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error)
@@ -69,6 +72,12 @@ func New(c Config) *Service {
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	for name, values := range r.URL.Query() {
+		if len(values) > 1 {
+			Problemf(SlugInvalid, "query.%s: it is given %d times: want it once, with commas between several values", name, len(values)).Write(w)
+			return
+		}
+	}
 	s.all.ServeHTTP(w, r)
 }
 
@@ -80,8 +89,14 @@ func (s *Service) observed(c huma.Context, next func(huma.Context)) {
 	}
 	noted := &replies{humaContext: c}
 	began := s.Now()
+	defer func() {
+		status := c.Status()
+		if status == 0 { // it has panicked
+			status = http.StatusInternalServerError
+		}
+		s.Observe(c.Operation().OperationID, status, noted.replayed, s.Now().Sub(began))
+	}()
 	next(noted)
-	s.Observe(c.Operation().OperationID, c.Status(), noted.replayed, s.Now().Sub(began))
 }
 
 // replies notes whether the answer is a replay.
@@ -101,17 +116,20 @@ func (r *replies) SetHeader(name, value string) {
 
 // setup sets what the HTTP library keeps in variables of its package.
 var setup = sync.OnceFunc(func() {
-	huma.DefaultArrayNullable = false
+	huma.DefaultArrayNullable, huma.ValidateStrictCasing = false, true
 	huma.NewError = faultOf
 	huma.NewErrorWithContext = func(_ huma.Context, status int, message string, errs ...error) huma.StatusError {
 		return faultOf(status, message, errs...)
 	}
 })
 
+// maxFaults is how many faults of a request its problem names.
+const maxFaults = 100
+
 // faultOf returns the problem for what the HTTP library finds wrong with a request.
 func faultOf(status int, message string, errs ...error) huma.StatusError {
 	p := Problemf(slugByStatus[status], "%s", message)
-	for _, err := range errs {
+	for _, err := range errs[:min(len(errs), maxFaults)] {
 		var at huma.ErrorDetailer
 		if errors.As(err, &at) {
 			d := at.ErrorDetail()
@@ -139,7 +157,7 @@ func (s *Service) problem(ctx context.Context, operation string, err error) *Pro
 	p := Of(err)
 	var faults workflow.Problems
 	if errors.As(err, &faults) {
-		for i := range faults {
+		for i := range faults[:min(len(faults), maxFaults)] {
 			p.Errors = append(p.Errors, Fault{Location: cmp.Or(faults[i].Key, "source"), Message: faults[i].String()})
 		}
 	}

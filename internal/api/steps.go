@@ -44,7 +44,7 @@ func (s *Service) listSteps(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	filter := []any{in.ID, in.Status, in.Node, in.Key}
+	filter := []any{"steps", in.ID, in.Status, in.Node, in.Key}
 	q := pawl.StepQuery{Key: in.Key, Node: in.Node}
 	for _, state := range in.Status {
 		q.Statuses = append(q.Statuses, machine.State(state))
@@ -147,7 +147,7 @@ func (s *Service) listApprovals(ctx context.Context, in *struct {
 	OfWorkspace
 	Window
 }) (*body[page[pawl.ApprovalView]], error) {
-	return placedPage(in.Window, []any{in.Workspace}, func(after string, limit int) ([]pawl.ApprovalView, string, error) {
+	return placedPage(in.Window, []any{"approvals", in.Workspace}, func(after string, limit int) ([]pawl.ApprovalView, string, error) {
 		return s.Engine.Approvals(ctx, in.Workspace, after, limit)
 	})
 }

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -24,9 +26,10 @@ const (
 type repetition int
 
 const (
-	reads    repetition = iota // it changes nothing
-	replayed                   // with the same key its answer is replayed (J8)
-	settles                    // it leaves the same state; a key is accepted and not stored
+	reads        repetition = iota // it changes nothing
+	replayed                       // with the same key its answer is replayed (J8)
+	replayedEach                   // the same for each item, which has its own key
+	settles                        // it leaves the same state
 )
 
 // An operation is a row of the table of operations.
@@ -43,6 +46,9 @@ type operation struct {
 	detail  string
 	add     func(huma.API, huma.Operation)
 }
+
+// bodyTime is how long a body may take by default.
+const bodyTime = 30 * time.Second
 
 // common are the errors that every operation may answer.
 var common = []Slug{SlugMalformed, SlugNotAllowed, SlugNoSuchOperation, SlugTooLarge, SlugUnsupportedMediaType, SlugInvalid, SlugInternal, SlugUnavailable}
@@ -74,14 +80,17 @@ func (o *operation) statuses() []int {
 func (o *operation) described() huma.Operation {
 	d := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Tags: []string{o.tag}, Summary: o.summary, Description: o.detail,
-		Errors: o.statuses(), MaxBodyBytes: maxBody, BodyReadTimeout: -1, // as the port says
+		Errors: o.statuses(), MaxBodyBytes: maxBody,
 		Security:   []map[string][]string{{}},
 		Extensions: map[string]any{"x-pawl-role": string(o.role)},
 	}
 	if len(o.good) > 0 {
 		d.DefaultStatus = o.good[0]
 	}
-	if o.repeat == replayed {
+	switch o.repeat {
+	case replayedEach:
+		d.Description += "\n\nEach item may have a request_id of its own; the header Idempotency-Key is refused."
+	case replayed:
 		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, gets the same answer for an hour."
 	}
 	return d
@@ -90,6 +99,7 @@ func (o *operation) described() huma.Operation {
 // declare adds an operation to the service, and its other statuses to the document.
 func (s *Service) declare(o *operation) {
 	d := o.described()
+	d.BodyReadTimeout = cmp.Or(s.BodyTime, bodyTime)
 	o.add(s.huma, d)
 	if len(o.good) < 2 {
 		return

@@ -38,7 +38,7 @@ func (s *Service) listWorkers(ctx context.Context, in *struct {
 	Window
 	Status []string `query:"status" enum:"IDLE,RUNNING,PAUSED,COMPLETED,FAILED,TERMINATED" doc:"Only in these states, separated by commas. Default: those that live."`
 }) (*body[page[pawl.WorkerView]], error) {
-	filter := []any{in.Workspace, in.Status}
+	filter := []any{"workers", in.Workspace, in.Status}
 	q := pawl.WorkerQuery{Workspace: in.Workspace}
 	for _, state := range in.Status {
 		q.Statuses = append(q.Statuses, machine.State(state))
@@ -69,7 +69,7 @@ func (s *Service) listWorkerHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return placedPage(in.Window, []any{in.ID}, func(after string, limit int) ([]pawl.Transition, string, error) {
+	return placedPage(in.Window, []any{"worker", in.ID}, func(after string, limit int) ([]pawl.Transition, string, error) {
 		return s.Engine.WorkerHistoryPage(ctx, id, pawl.HistoryQuery{After: after, Limit: limit})
 	})
 }

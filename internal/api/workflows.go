@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/inspect"
@@ -77,7 +79,7 @@ func (s *Service) registerWorkflow(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := &registered{http.StatusOK, fmt.Sprintf("/api/workflows/%s/versions/%d", v.Name, v.Version), registeredOf(v, def)}
+	out := &registered{http.StatusOK, fmt.Sprintf("/api/workflows/%s/versions/%d%s", v.Name, v.Version, inQuery(in.Body.Workspace)), registeredOf(v, def)}
 	if out.Body.Made = &made; made {
 		out.Status = http.StatusCreated
 	}
@@ -94,7 +96,7 @@ func (s *Service) listWorkflows(ctx context.Context, in *struct {
 	Window
 }) (*body[page[inspect.Registered]], error) {
 	cl := s.client(ctx, in.Workspace)
-	return sortedPage(in.Window, []any{in.Workspace}, func(v *inspect.Registered) string { return v.Name }, func(f func(*inspect.Registered) error) error {
+	return sortedPage(in.Window, []any{"workflows", in.Workspace}, func(v *inspect.Registered) string { return v.Name }, func(f func(*inspect.Registered) error) error {
 		return cl.Workflows.List(ctx, func(v *pawl.Version) error {
 			r, err := inspect.VersionOf(ctx, cl, v)
 			if err != nil {
@@ -143,15 +145,18 @@ func (s *Service) getWorkflow(ctx context.Context, in *struct {
 	NamePath
 	InWorkspace
 }) (*body[version], error) {
+	if strings.Contains(in.Name, "@") { // a reference is no name
+		return nil, asName(pawl.Errorf(pawl.Invalid, "there is no workflow %q", in.Name))
+	}
 	return s.version(ctx, in.Workspace, in.Name)
 }
 
 func (s *Service) getWorkflowVersion(ctx context.Context, in *struct {
 	NamePath
 	InWorkspace
-	Version int `path:"version" minimum:"1" doc:"The version." example:"3"`
+	Version string `path:"version" doc:"The version, from 1." example:"3"`
 }) (*body[version], error) {
-	return s.version(ctx, in.Workspace, fmt.Sprintf("%s@%d", in.Name, in.Version))
+	return s.version(ctx, in.Workspace, in.Name+"@"+in.Version)
 }
 
 func (s *Service) version(ctx context.Context, workspace, reference string) (*body[version], error) {
@@ -169,7 +174,7 @@ func (s *Service) listVersions(ctx context.Context, in *struct {
 }) (*body[page[inspect.Registered]], error) {
 	cl := s.client(ctx, in.Workspace)
 	newest := func(v *inspect.Registered) string { return fmt.Sprintf("%010d", math.MaxInt32-v.Version) }
-	return sortedPage(in.Window, []any{in.Workspace, in.Name}, newest, func(f func(*inspect.Registered) error) error {
+	return sortedPage(in.Window, []any{"versions", in.Workspace, in.Name}, newest, func(f func(*inspect.Registered) error) error {
 		return asName(cl.Workflows.Versions(ctx, in.Name, func(v *pawl.Version) error {
 			r, err := inspect.VersionOf(ctx, cl, v)
 			if err != nil {
@@ -178,6 +183,14 @@ func (s *Service) listVersions(ctx context.Context, in *struct {
 			return f(r)
 		}))
 	})
+}
+
+// inQuery returns the query of a path for what is in a workspace other than the default.
+func inQuery(workspace string) string {
+	if workspace == "" || workspace == pawl.DefaultWorkspace {
+		return ""
+	}
+	return "?workspace_id=" + url.QueryEscape(workspace)
 }
 
 // asName turns the error for a name that cannot be one, in a path, to one for a name that
