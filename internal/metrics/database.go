@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,8 +20,10 @@ type Database interface {
 	Queues(ctx context.Context, workspace string) ([]pawl.QueueView, error)
 }
 
-// databaseLimit is how long a scrape waits for the database.
-const databaseLimit = 2 * time.Second
+const (
+	databaseLimit = 2 * time.Second // how long a scrape waits for the database
+	databaseFresh = time.Second     // how long what was read serves further scrapes
+)
 
 // What is read of the database at each scrape: of all workspaces, and so the same at every
 // process on it.
@@ -36,36 +39,58 @@ var (
 	queueLimit   = about("queue_limit", "The limit of steps in progress, of queues that have one.", "workspace", "queue")
 )
 
-// A databaseMoment is the prometheus.Collector of a database.
+// A databaseMoment is the prometheus.Collector of a database. It reads once at a time, and at
+// most once a second.
 type databaseMoment struct {
 	of  Database
 	now func() time.Time
+
+	mu     sync.Mutex
+	at     time.Time // of the last reading
+	counts *pawl.Counts
+	queues []pawl.QueueView
+}
+
+// read returns what the database has, at most a second ago.
+func (d *databaseMoment) read() (*pawl.Counts, []pawl.QueueView, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.counts != nil && d.now().Sub(d.at) < databaseFresh {
+		return d.counts, d.queues, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+	defer cancel()
+	d.counts = nil
+	counts, err := d.of.Counts(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	queues, err := d.of.Queues(ctx, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	d.counts, d.queues, d.at = counts, queues, d.now()
+	return counts, queues, nil
 }
 
 // WatchDatabase adds the metrics of a database, which each scrape reads.
 func (m *Metrics) WatchDatabase(of Database, now func() time.Time) {
-	m.registry.MustRegister(databaseMoment{of, now})
+	m.registry.MustRegister(&databaseMoment{of: of, now: now})
 }
 
 // Describe implements prometheus.Collector.
-func (databaseMoment) Describe(to chan<- *prometheus.Desc) {
+func (*databaseMoment) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{readable, jobs, workers, steps, queueDepth, queueOldest, queueRunning, queueWorkers, queueLimit} {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (d databaseMoment) Collect(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
-	defer cancel()
+func (d *databaseMoment) Collect(to chan<- prometheus.Metric) {
 	say := func(desc *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 	}
-	counts, err := d.of.Counts(ctx, "")
-	var queues []pawl.QueueView
-	if err == nil {
-		queues, err = d.of.Queues(ctx, "")
-	}
+	counts, queues, err := d.read()
 	say(readable, one(err == nil))
 	if err != nil {
 		return

@@ -115,11 +115,31 @@ type database struct {
 	counts pawl.Counts
 	queues []pawl.QueueView
 	err    error
+	read   int
 }
 
-func (d *database) Counts(context.Context, string) (*pawl.Counts, error) { return &d.counts, d.err }
+func (d *database) Counts(context.Context, string) (*pawl.Counts, error) {
+	d.read++
+	return &d.counts, d.err
+}
 
 func (d *database) Queues(context.Context, string) ([]pawl.QueueView, error) { return d.queues, d.err }
+
+// TestScrapesShareAReading: scrapes within a second read the database once, and later ones
+// again (K7).
+func TestScrapesShareAReading(t *testing.T) {
+	m, db, now := metrics.New("1.2.3"), &database{}, time.Unix(10, 0)
+	m.WatchDatabase(db, func() time.Time { return now })
+	for i, want := range []int{1, 1, 2} {
+		if i == 2 {
+			now = now.Add(time.Second)
+		}
+		scrape(t, m)
+		if db.read != want {
+			t.Errorf("after scrape %d the database was read %d times, want %d", i+1, db.read, want)
+		}
+	}
+}
 
 // TestMetricsWithoutADatabase: a scrape that cannot read the database has all the others,
 // and says so (K7).
