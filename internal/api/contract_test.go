@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
 
 // A contract is the document of the API, against which answers are checked.
@@ -115,7 +116,11 @@ type drive struct {
 
 func newDrive(t testing.TB) *drive {
 	t.Helper()
-	s := newSite(t)
+	return driveOf(t, newSite(t))
+}
+
+func driveOf(t testing.TB, s *site) *drive {
+	t.Helper()
 	return &drive{s, contractOf(t, s.want(200, "GET", "/openapi.json", "").body)}
 }
 
@@ -163,7 +168,15 @@ func (d *drive) stepWith(job, key, field, value string) string {
 // (J3, J4, J5, J11).
 func TestContract(t *testing.T) {
 	t.Parallel()
-	d := newDrive(t)
+	testContract(t, newDrive(t))
+}
+
+func TestContractPostgres(t *testing.T) {
+	t.Parallel()
+	testContract(t, driveOf(t, newSiteOn(t, pgtest.URL(t))))
+}
+
+func testContract(t *testing.T, d *drive) {
 	defer d.work()()
 
 	d.want(200, "GET", "/api/version", "")

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,16 +19,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/rowkey"
-	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/worker"
 )
 
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
 // A site is the API on an engine with a SQLite file, and a worker on it.
 type site struct {
 	t      testing.TB
-	path   string // of the database
+	where  string // the address of the database
 	engine *engine.Engine
 	url    string
 	close  func()
@@ -37,10 +41,16 @@ type site struct {
 	bodyTime time.Duration           // see api.Config
 }
 
-// newSite opens a site with a new database.
+// newSite opens a site with a new SQLite file.
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{t: t, path: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100),
+	return newSiteOn(t, filepath.Join(t.TempDir(), "pawl.db"))
+}
+
+// newSiteOn opens a site on a database.
+func newSiteOn(t testing.TB, where string) *site {
+	t.Helper()
+	s := &site{t: t, where: where, seen: make(chan string, 100),
 		examine: func() []health.Finding { return []health.Finding{{Check: "clock", Severity: health.OK}} }}
 	s.open()
 	t.Cleanup(func() { s.close() })
@@ -50,12 +60,19 @@ func newSite(t testing.TB) *site {
 // open opens the database, and serves it.
 func (s *site) open() {
 	s.t.Helper()
-	db, err := sqlite.Open(s.t.Context(), sqlite.Config{Path: s.path})
+	log := slog.New(slog.DiscardHandler)
+	at, err := address.Parse(s.where)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.engine = engine.New(engine.Config{Store: db, Poll: 20 * time.Millisecond, Silence: time.Hour})
-	log := slog.New(slog.DiscardHandler)
+	db, err := at.Open(s.t.Context(), time.Hour, log)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.engine, err = engine.Open(engine.Config{Store: db, Lanes: at.Lanes(), Poll: 20 * time.Millisecond, Silence: time.Hour, Log: log})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime,
 		Verify:  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error) { return trail.Verify(ctx, db, job) },
 		Examine: func(context.Context) []health.Finding { return s.examine() }})
@@ -102,7 +119,7 @@ func (s *site) work() (stop func()) {
 	return func() {
 		cancel()
 		var ended *worker.TerminatedError // by the test
-		if err := <-over; err != nil && !errors.As(err, &ended) {
+		if err := <-over; err != nil && !errors.As(err, &ended) && !errors.Is(err, context.Canceled) {
 			s.t.Errorf("the worker: %v", err)
 		}
 	}

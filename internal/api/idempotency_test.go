@@ -5,13 +5,23 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
 
 // TestReplay: a command with a key has one effect, and its answer is replayed byte for
 // byte, also after a restart, and also if it was a refusal (J8).
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	testReplay(t, newSite(t))
+}
+
+func TestReplayPostgres(t *testing.T) {
+	t.Parallel()
+	testReplay(t, newSiteOn(t, pgtest.URL(t)))
+}
+
+func testReplay(t *testing.T, s *site) {
 	stop := s.work()
 	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
 	job := s.want(201, "POST", "/api/jobs", `{"workflow":"order"}`).field(t, "id").(string)
@@ -101,7 +111,15 @@ func TestAKeyNamesOneRequest(t *testing.T) {
 // get the same answer (J8).
 func TestIdenticalRequestsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	testIdenticalRequests(t, newSite(t))
+}
+
+func TestIdenticalRequestsAtOncePostgres(t *testing.T) {
+	t.Parallel()
+	testIdenticalRequests(t, newSiteOn(t, pgtest.URL(t)))
+}
+
+func testIdenticalRequests(t *testing.T, s *site) {
 	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
 	bodies := make([]string, 200)
 	var all sync.WaitGroup
