@@ -39,6 +39,7 @@ type site struct {
 
 	examine  func() []health.Finding // what the doctor finds
 	bodyTime time.Duration           // see api.Config
+	maxWaits int                     // likewise
 }
 
 // newSite opens a site with a new SQLite file.
@@ -73,7 +74,7 @@ func (s *site) open() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime,
+	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
 		Verify:  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error) { return trail.Verify(ctx, db, job) },
 		Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))

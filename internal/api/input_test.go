@@ -129,3 +129,31 @@ func TestSlowBodies(t *testing.T) {
 		t.Errorf("%d %v, want 400 and a problem", r.StatusCode, r.Header)
 	}
 }
+
+// TestWaitsAreLimited: one request more than may wait at once is told when to come back, and
+// reads that do not wait are answered.
+func TestWaitsAreLimited(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.close()
+	s.maxWaits = 1
+	s.open()
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	path := "/api/jobs/" + s.want(201, "POST", "/api/jobs", `{"workflow":"order"}`).field(t, "id").(string)
+	ended := make(chan *answer)
+	go func() { ended <- s.do("GET", path+"?wait=ended", "") }()
+	for {
+		a := s.do("GET", path+"?wait=changed", "", "If-None-Match", `"0"`) // answers at once
+		if a.status == 429 {
+			if a.header.Get("Retry-After") != "5" || a.field(t, "code") != "RATE_LIMITED" {
+				t.Errorf("%v %s", a.header, a.body)
+			}
+			break
+		}
+	}
+	s.want(200, "GET", path, "")
+	s.want(200, "POST", path+"/cancel", "")
+	if a := <-ended; a.status != 200 {
+		t.Errorf("the one that waited: %d %s", a.status, a.body)
+	}
+}

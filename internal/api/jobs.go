@@ -23,7 +23,7 @@ func (s *Service) jobOperations() []operation {
 			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The answer has an item for each, at its index: one that is refused does not affect the others.", add: does(s, s.submitJobs)},
 		{id: "list-jobs", method: get, path: "/api/jobs", role: Viewer, tag: tag,
 			summary: "List jobs, newest first", detail: "Lists jobs without their steps and history.", add: does(s, s.listJobs)},
-		{id: "get-job", method: get, path: "/api/jobs/{id}", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound}, tag: tag,
+		{id: "get-job", method: get, path: "/api/jobs/{id}", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,
 			summary: "Read a job", detail: "Reads a job with its steps and the moves of its own state machine. With wait it answers when the job has ended, or has changed, at the latest after 25 seconds. If-None-Match answers 304 while nothing has changed. With at or seq it answers the job as it was, rebuilt from its audit trail.", add: does(s, s.getJob)},
 		{id: "cancel-job", method: post, path: "/api/jobs/{id}/cancel", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "Cancel a job", detail: "Ends a job as CANCELED, once its running steps have stopped, and its descendants.", add: does(s, s.jobVerb((*client.Jobs).Cancel))},
@@ -245,6 +245,14 @@ func (s *Service) getJob(ctx context.Context, in *struct {
 		return nil, pawl.Errorf(pawl.Invalid, "wait: changed needs the header If-None-Match")
 	}
 	if in.Wait != "" {
+		select {
+		case s.waiting <- struct{}{}:
+			defer func() { <-s.waiting }()
+		default:
+			p := Problemf(SlugRateLimited, "%d requests wait for jobs, as many as may at once", cap(s.waiting))
+			p.RetryAfter = waitAtMost / 5
+			return nil, p
+		}
 		long, cancel := context.WithTimeout(ctx, waitAtMost)
 		defer cancel()
 		if err := s.await(long, id, in.Wait, in.Match); err != nil && long.Err() == nil {

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
@@ -114,6 +116,8 @@ type Problem struct {
 	Allowed []string `json:"allowed,omitempty"`
 
 	Methods []string `json:"-"` // for the header Allow of a 405
+
+	RetryAfter time.Duration `json:"-"` // for the header of that name of a 429, in whole seconds
 }
 
 // A Fault is one thing that is wrong with a request.
@@ -207,6 +211,14 @@ func conflict(err error) *Problem {
 
 // Error returns the detail.
 func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title) }
+
+// GetHeaders returns the headers of an error that the HTTP library writes.
+func (p *Problem) GetHeaders() http.Header {
+	if p.RetryAfter == 0 {
+		return nil
+	}
+	return http.Header{"Retry-After": {strconv.Itoa(int(p.RetryAfter.Seconds()))}}
+}
 
 // GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }

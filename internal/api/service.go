@@ -21,6 +21,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
+// maxWaits is how many requests may wait for jobs at once by default.
+const maxWaits = 1000
+
 // Version is the version of the API. Within it operations and fields are only added.
 const Version = 1
 
@@ -34,6 +37,9 @@ type Config struct {
 
 	// BodyTime is how long the body of a request may take; 0: 30 s.
 	BodyTime time.Duration
+
+	// MaxWaits is how many requests may wait for jobs at once; 0: 1,000.
+	MaxWaits int
 
 	// Verify checks the trail of a job. Examine examines the database as "pawl doctor" does;
 	// nil: it cannot be examined.
@@ -52,11 +58,12 @@ type Service struct {
 	huma huma.API
 
 	examining chan struct{} // full while the database is examined
+	waiting   chan struct{} // one for each request that waits for a job
 }
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1)}
+	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits))}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)
