@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -187,9 +188,11 @@ func (s *Service) listJobs(ctx context.Context, in *struct {
 	Continues     string    `query:"continues" maxLength:"64" doc:"Only jobs that continue this one."`
 	CreatedAfter  time.Time `query:"created_after" doc:"Only created at this time or later."`
 	CreatedBefore time.Time `query:"created_before" doc:"Only created before this time."`
+	TimedOut      bool      `query:"timed_out" doc:"With status or without: those that were CANCELED by their timeout, too."`
+	Before        string    `query:"before" maxLength:"64" doc:"Only older than this job. A cursor goes further, so it may be left out then."`
 }) (*body[page[pawl.JobView]], error) {
-	filter := []any{"jobs", in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore}
-	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Parent: in.Parent, Continues: in.Continues,
+	filter := []any{"jobs", in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore, in.TimedOut}
+	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Parent: in.Parent, Continues: in.Continues, TimedOut: in.TimedOut,
 		CreatedAfter: stamp(in.CreatedAfter), CreatedBefore: stamp(in.CreatedBefore)}
 	if in.Depth >= 0 {
 		q.Depth = &in.Depth
@@ -198,7 +201,7 @@ func (s *Service) listJobs(ctx context.Context, in *struct {
 		q.Statuses = append(q.Statuses, machine.State(state))
 	}
 	return placedPage(in.Window, filter, func(after string, limit int) ([]pawl.JobView, string, error) {
-		q.Before, q.Limit = after, limit
+		q.Before, q.Limit = cmp.Or(after, in.Before), limit
 		return s.Engine.JobPage(ctx, q)
 	})
 }

@@ -19,6 +19,8 @@ func (s *Service) resourceOperations() []operation {
 			summary: "Set a limit", detail: "Limits a queue, or the jobs of a depth. What already runs continues.", add: does(s, s.setQuota)},
 		{id: "clear-quota", method: del, path: "/api/resources/quotas/{kind}/{name}", role: Admin, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
 			summary: "Remove a limit", detail: "Removes a limit.", add: does(s, s.clearQuota)},
+		{id: "set-quotas", method: post, path: "/api/resources/quotas", role: Admin, repeat: settles, errors: []Slug{SlugConflict}, tag: tag,
+			summary: "Set several limits, all or none", detail: "Sets limits, or removes those with -1 slots, in one commit. Answers all limits of the workspace.", add: does(s, s.setQuotas)},
 		{id: "preset-quotas", method: post, path: "/api/resources/quotas/preset", role: Admin, repeat: settles, errors: []Slug{SlugConflict}, tag: tag,
 			summary: "Set limits that go together", detail: "Sets depth/0 to depth/5 to 10, 8, 5, 3, 2 and 1: fewer slots for jobs that are deeper below others.", add: does(s, s.presetQuotas)},
 		{id: "list-queues", method: get, path: "/api/queues", role: Viewer, tag: tag,
@@ -77,6 +79,29 @@ func (s *Service) limit(ctx context.Context, workspace string, of QuotaPath, slo
 		}
 	}
 	return &body[pawl.QuotaView]{out}, nil
+}
+
+// A limit is what set-quotas sets.
+type limit struct {
+	Name  string `json:"name" maxLength:"134" doc:"queue/NAME, or depth/0 to depth/5." example:"queue/billing"`
+	Slots int    `json:"slots" minimum:"-1" maximum:"1000000" doc:"How many at once. -1: the limit is removed."`
+}
+
+func (s *Service) setQuotas(ctx context.Context, in *struct {
+	InWorkspace
+	Body struct {
+		Note
+		Quotas []limit `json:"quotas" minItems:"1" maxItems:"100"`
+	}
+}) (*body[page[pawl.QuotaView]], error) {
+	set := make([]pawl.Quota, len(in.Body.Quotas))
+	for i, q := range in.Body.Quotas {
+		set[i] = pawl.Quota{Workspace: in.Workspace, Name: q.Name, Slots: q.Slots}
+	}
+	if err := s.Engine.SetQuotas(ctx, set, pawl.Change{Actor: ActorOf(ctx), Reason: in.Body.Reason}); err != nil {
+		return nil, err
+	}
+	return s.listQuotas(ctx, &struct{ InWorkspace }{in.InWorkspace})
 }
 
 func (s *Service) presetQuotas(ctx context.Context, in *struct {
