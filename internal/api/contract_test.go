@@ -199,7 +199,7 @@ func testContract(t *testing.T, d *drive) {
 	// A job, from its submission to its end.
 	job := d.want(201, "POST", "/api/jobs", `{"workflow":"order","task_description":"one"}`).field(t, "id").(string)
 	d.want(404, "POST", "/api/jobs", `{"workflow":"none"}`)
-	d.want(422, "POST", "/api/jobs", `{"workflow":"order","priority":101}`)
+	d.want(422, "POST", "/api/jobs", `{"workflow":"order","priority":1001}`)
 	d.want(422, "POST", "/api/jobs", `{"workflow":"order","inputs":{"size":1}}`)
 	d.want(400, "POST", "/api/jobs", `{"workflow":"order"`)
 	d.want(400, "POST", "/api/jobs", `{"workflow":"order","workflow":"other"}`)

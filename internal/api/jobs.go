@@ -62,7 +62,7 @@ type submission struct {
 	Definition  json.RawMessage `json:"definition,omitempty" doc:"A definition in its canonical form, as get-job-definition answers."`
 	Inputs      json.RawMessage `json:"inputs,omitempty" doc:"An object: the inputs, by name."`
 	Description string          `json:"task_description,omitempty" maxLength:"4096" doc:"What the job is for, for people."`
-	Priority    int             `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"Each point is worth a minute of waiting."`
+	Priority    int             `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Each point is worth a minute of waiting."`
 }
 
 // asked returns the submission for a client.

@@ -46,7 +46,7 @@ type Plan struct {
 	TimeZone string          `json:"timezone,omitempty" maxLength:"64" doc:"Its time zone, by its IANA name. Default: UTC." example:"Europe/Berlin"`
 	CatchUp  string          `json:"catch_up,omitempty" maxLength:"32" doc:"A time that was missed by less than this is caught up with: a duration of at most 720h. Default: 0s." example:"1h"`
 	Overlap  string          `json:"overlap,omitempty" enum:"skip,queue,cancel_old" doc:"What happens at a time at which the last job still runs. Default: skip."`
-	Priority int             `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"The priority of the jobs."`
+	Priority int             `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"The priority of the jobs."`
 }
 
 func (p *Plan) of(workspace, name string) (pawl.SchedulePlan, error) {
