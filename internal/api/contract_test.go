@@ -258,7 +258,7 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "POST", "/api/jobs/batch", text(map[string]any{"jobs": []any{
 		map[string]any{"workflow": "order"}, map[string]any{"workflow": "none"}, map[string]any{"source": order, "inputs": map[string]any{"fail": 1}}}}))
 	d.want(422, "POST", "/api/jobs/batch", `{"jobs":[]}`)
-	d.want(200, "GET", "/api/stuck?for=0s", "")
+	d.want(200, "GET", "/api/stuck?for=0s&status=RUNNING&workflow=order", "")
 
 	// Schedules.
 	d.want(201, "POST", "/api/schedules", `{"name":"nightly","workflow":"order","cron":"0 3 * * *","catch_up":"1h"}`)

@@ -72,14 +72,20 @@ func (s *Service) getMachine(_ context.Context, in *struct {
 
 func (s *Service) listStuck(ctx context.Context, in *struct {
 	OfWorkspace
-	For   string `query:"for" default:"10m" maxLength:"32" doc:"That have not moved for this long: a duration."`
-	Limit int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many, at most."`
+	Status   []string `query:"status" enum:"SUBMITTED,PENDING,RUNNING" doc:"Only in these states, separated by commas."`
+	Workflow string   `query:"workflow" maxLength:"128" doc:"Only of this workflow."`
+	For      string   `query:"for" default:"10m" maxLength:"32" doc:"That have not moved for this long: a duration."`
+	Limit    int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many, at most."`
 }) (*body[page[pawl.StuckJob]], error) {
 	still, err := time.ParseDuration(in.For)
 	if err != nil || still < 0 {
 		return nil, pawl.Errorf(pawl.Invalid, "for %q: want a duration, such as 10m", in.For)
 	}
-	jobs, err := s.Engine.Stuck(ctx, pawl.JobQuery{Workspace: in.Workspace, Limit: in.Limit}, still)
+	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Limit: in.Limit}
+	for _, state := range in.Status {
+		q.Statuses = append(q.Statuses, machine.State(state))
+	}
+	jobs, err := s.Engine.Stuck(ctx, q, still)
 	if err != nil {
 		return nil, err
 	}
