@@ -1,0 +1,28 @@
+// Package remote is the engine of a server, over the HTTP API (see docs/api.md). A client on
+// it behaves as one on a database.
+//
+// # The types
+//
+// An [Engine] is a link.Engine. Each of its methods is one operation of the API, or one for
+// each page of a list; call.go sends the requests, problem.go turns their errors into those
+// of a local engine: a *pawl.Error, a *machine.Refusal, or an error of package link.
+//
+// # Repeating
+//
+// Each command has a key, its own or a random one, under which the server stores its answer
+// (J8). So a request whose answer was lost is sent again, up to 3 times, and has one effect.
+// What has no key is repeated only if that leaves the same state; the removal of a schedule
+// is repeated only if it was not sent. A wait for a job is also repeated while others wait in
+// its place (429).
+//
+// # What a server cannot do
+//
+// Transactions of the caller, jobs that only the submitting process runs, the folder of a
+// submission, and the work of a worker need the database: they are errors of kind Invalid.
+// The folder of a registered workflow is ignored.
+//
+// # Pages
+//
+// The place at which a page begins (Before, After) is a cursor of the server, which the page
+// before returned as next. Only that of a list of jobs may also be the id of a job.
+package remote

@@ -1,0 +1,113 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
+)
+
+// API is the version of the API that this package speaks.
+const API = 1
+
+// An Engine is the engine of a server. It is safe for concurrent use.
+type Engine struct {
+	base    string // without a slash at its end
+	program string // the version of the server
+	http    *http.Client
+	pause   time.Duration // before the first repetition
+}
+
+var _ link.Engine = (*Engine)(nil)
+
+// Timeouts of a request. The server answers one that waits after 25 s.
+const (
+	dialTimeout   = 10 * time.Second
+	headerTimeout = 60 * time.Second
+	firstPause    = 100 * time.Millisecond
+)
+
+// Open returns the engine of the server at a URL, and asks it for its version. The URL has the
+// scheme https, or http and an address of the loopback interface, and no path, user or query.
+func Open(ctx context.Context, base string) (*Engine, error) {
+	u, err := parse(base)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	e := &Engine{base: u, pause: firstPause, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if err := e.greet(ctx); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close closes the connections that are not in use.
+func (e *Engine) Close() { e.http.CloseIdleConnections() }
+
+// greet requires that the server speaks this version of the API.
+func (e *Engine) greet(ctx context.Context) error {
+	var v struct {
+		Version string `json:"version"`
+		API     int    `json:"api"`
+	}
+	if _, err := e.get(ctx, &v, "get-version", "/api/version"); err != nil {
+		return err
+	}
+	if v.API != API {
+		return &pawl.Error{Kind: pawl.Invalid, Message: "the server at " + e.base + " is no Pawl server of version 1 of the API",
+			Hint: "name the URL that \"pawl service list\" shows on its machine, without a path"}
+	}
+	e.program = v.Version
+	return nil
+}
+
+// parse returns the URL of a server without a slash at its end.
+func parse(base string) (string, error) {
+	bad := func(what string) error {
+		return &pawl.Error{Kind: pawl.Invalid, Message: "the URL of the server: " + what, Hint: "write it as https://pawl.example.com, or http://127.0.0.1:7295 for one on this machine"}
+	}
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || u.Host == "" || u.Hostname() == "":
+		return "", bad("want https://HOST, or http://ADDRESS of the loopback interface")
+	case u.User != nil:
+		return "", bad("want it without a user and a password")
+	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery || strings.Trim(u.Path, "/") != "":
+		return "", bad("want it without a path and a query")
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return "", bad("http is for the loopback interface only: want https://" + u.Host)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", bad("want the scheme https, or http for the loopback interface")
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// unsupported returns the error for what a server cannot do.
+func unsupported(what, instead string) error {
+	return &pawl.Error{Kind: pawl.Invalid, Message: what + " cannot be done through a server", Hint: instead}
+}
+
+// orDefault returns the workspace that a request names, or the default one.
+func orDefault(workspace string) string { return cmp.Or(workspace, pawl.DefaultWorkspace) }

@@ -1,0 +1,126 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+func workerList(q *pawl.WorkerQuery) call {
+	return call{operation: "list-workers", path: "/api/workers", query: values("workspace_id", q.Workspace, "status", list(q.Statuses))}
+}
+
+// Workers lists workers, newest first.
+func (e *Engine) Workers(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, error) {
+	if q.Before != "" {
+		return nil, unsupported("a list of workers that begins behind one", "read all of them, or use WorkerPage")
+	}
+	return upTo[pawl.WorkerView](ctx, e, workerList(&q), q.Limit)
+}
+
+// WorkerPage is a page of Workers.
+func (e *Engine) WorkerPage(ctx context.Context, q pawl.WorkerQuery) ([]pawl.WorkerView, string, error) {
+	return onePage[pawl.WorkerView](ctx, e, workerList(&q), q.Before, q.Limit)
+}
+
+// Worker returns a worker with its last moves.
+func (e *Engine) Worker(ctx context.Context, id pawl.ID) (*pawl.WorkerView, error) {
+	return read[pawl.WorkerView](ctx, e, "get-worker", at("/api/workers/%s", id.Public(pawl.WorkerPrefix)))
+}
+
+func workerHistory(id pawl.ID) call {
+	return call{operation: "list-worker-history", path: at("/api/workers/%s/history", id.Public(pawl.WorkerPrefix))}
+}
+
+// WorkerHistory calls f with every move of a worker.
+func (e *Engine) WorkerHistory(ctx context.Context, id pawl.ID, f func(pawl.Transition) error) error {
+	return e.moves(ctx, workerHistory(id), f)
+}
+
+// WorkerHistoryPage is a page of WorkerHistory.
+func (e *Engine) WorkerHistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuery) ([]pawl.Transition, string, error) {
+	return onePage[pawl.Transition](ctx, e, workerHistory(id), q.After, q.Limit)
+}
+
+func (e *Engine) onWorker(ctx context.Context, id pawl.ID, verb string, c pawl.Change) (pawl.Receipt, error) {
+	return e.receipt(ctx, command(verb+"-worker", at("/api/supervisor/workers/%s/%s", id.Public(pawl.WorkerPrefix), verb), c, note{c.Reason}))
+}
+
+// PauseWorker keeps a worker from claiming steps.
+func (e *Engine) PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+	return e.onWorker(ctx, id, "pause", c)
+}
+
+// ResumeWorker ends a pause.
+func (e *Engine) ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+	return e.onWorker(ctx, id, "resume", c)
+}
+
+// TerminateWorker ends a worker.
+func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+	return e.onWorker(ctx, id, "terminate", c)
+}
+
+// Followed reports true: a server evaluates jobs and fires schedules.
+func (e *Engine) Followed(context.Context) (bool, error) { return true, nil }
+
+// What a worker calls is not part of the API.
+
+func noWorker() error {
+	return unsupported("the work of a worker", "give worker.New a client of local.Open, on the machine of the database")
+}
+
+// Register returns an error.
+func (e *Engine) Register(context.Context, link.Registration) (*pawl.Worker, func(), error) {
+	return nil, nil, noWorker()
+}
+
+// LendSlots returns nil: no worker is registered.
+func (e *Engine) LendSlots(*pawl.Worker, func(*link.Assignment)) link.Slots { return nil }
+
+// Exchange returns an error.
+func (e *Engine) Exchange(context.Context, link.Exchange) ([]link.Assignment, error) {
+	return nil, noWorker()
+}
+
+// CompleteTx returns an error.
+func (e *Engine) CompleteTx(context.Context, any, link.Report) error { return noWorker() }
+
+// StepInput returns an error.
+func (e *Engine) StepInput(context.Context, *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
+	return nil, nil, noWorker()
+}
+
+// AppendLogs returns an error.
+func (e *Engine) AppendLogs(context.Context, []pawl.Chunk) error { return noWorker() }
+
+// Beat returns an error.
+func (e *Engine) Beat(context.Context, link.Pulse) (*link.Pulsed, error) { return nil, noWorker() }
+
+// Stops returns a channel that never receives.
+func (e *Engine) Stops() <-chan struct{} { return nil }
+
+// Hears returns false.
+func (e *Engine) Hears() bool { return false }
+
+// MoveWorker returns an error.
+func (e *Engine) MoveWorker(context.Context, rowkey.Worker, machine.Event, decide.Note) error {
+	return noWorker()
+}
+
+// Terminate returns an error.
+func (e *Engine) Terminate(context.Context, rowkey.Worker, decide.Note) error { return noWorker() }
+
+// WorkerEnd returns an error.
+func (e *Engine) WorkerEnd(context.Context, rowkey.Worker) (link.WorkerEnd, error) {
+	return link.WorkerEnd{}, noWorker()
+}
+
+// EndedJobs returns an error.
+func (e *Engine) EndedJobs(context.Context, []rowkey.Job) ([]rowkey.Job, error) {
+	return nil, noWorker()
+}
