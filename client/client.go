@@ -7,11 +7,29 @@
 //	c, err := local.Open(ctx, "pawl.db", local.Config{})
 //
 // local.OpenPool does the same on the PostgreSQL database of a pool, and package
-// pawltest in a test.
+// pawltest in a test. Or it comes from Open, which uses a server ("pawl server", "pawl
+// dev") over HTTP:
+//
+//	c, err := client.Open(ctx, "https://pawl.example.com", client.Config{})
+//
+// Both give the same Client; see "Servers" for what a server cannot do.
 //
 // Its services have the verbs of the command line: "pawl job cancel" is c.Jobs.Cancel.
 // Errors are those of package pawl: pawl.KindOf returns the kind of one. A Client and
 // its services are safe for concurrent use.
+//
+// # Servers
+//
+// A client of a server sends each change under a request id, its own or a random one. A
+// request whose answer was lost is sent again, up to 3 times, and has one effect; so is
+// one that meets a busy server. After that, and if the server is out of reach, the error
+// is of kind Unavailable, and names the server. With a request id of your own you can
+// then repeat the request yourself, for an hour.
+//
+// The state is the server's: transactions of yours (SubmitTx), the folder of a
+// Submission, Private jobs, Prune and workers need a client from package local. They are
+// errors of kind Invalid. Version.Dir is empty for what was registered through a server,
+// and Stuck returns 100 jobs at most.
 //
 // # Transactions
 //
@@ -54,6 +72,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/remote"
 )
 
 // Config has the defaults for the requests of a client. The zero value is ready to use.
@@ -89,8 +108,23 @@ func Over(e link.Engine, c Config, close func() error) *Client {
 	}
 }
 
+// Open returns a client of the server at a URL: https://HOST, or http://ADDRESS for one on
+// the loopback interface, without a path. It asks the server for its version at once. A
+// URL that may not be used, and a server that speaks another version of the API, are
+// errors of kind Invalid; a server out of reach is one of kind Unavailable.
+func Open(ctx context.Context, url string, c Config) (*Client, error) {
+	e, err := remote.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return Over(e, c, func() error {
+		e.Close()
+		return nil
+	}), nil
+}
+
 // Close ends the client, and the engine that was opened for it. The next engine on the
-// database continues what runs.
+// database, or the server, continues what runs.
 func (c *Client) Close() error {
 	if c.close == nil {
 		return nil
