@@ -218,13 +218,14 @@ func TestDatabaseString(t *testing.T) {
 // A hint repeats the global flags, without the password and fit for a shell.
 func TestRepeatedFlags(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ database, workspace, want string }{
-		{"", "", ""},
-		{"a.db", "", " --database a.db"},
-		{"my jobs.db", "it's", ` --database 'my jobs.db' --workspace 'it'\''s'`},
-		{"postgres://me:secret@host/db", "", " --database postgres://me:xxxxx@host/db"},
+	for _, tt := range []struct{ database, server, workspace, want string }{
+		{"", "", "", ""},
+		{"a.db", "", "", " --database a.db"},
+		{"", "http://127.0.0.1:7295", "a", " --server http://127.0.0.1:7295 --workspace a"},
+		{"my jobs.db", "", "it's", ` --database 'my jobs.db' --workspace 'it'\''s'`},
+		{"postgres://me:secret@host/db", "", "", " --database postgres://me:xxxxx@host/db"},
 	} {
-		a := &app{database: tt.database, workspace: tt.workspace}
+		a := &app{database: tt.database, server: tt.server, workspace: tt.workspace}
 		if got := a.repeated(); got != tt.want {
 			t.Errorf("%s %s: got %s, want %s", tt.database, tt.workspace, got, tt.want)
 		}

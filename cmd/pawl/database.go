@@ -167,8 +167,11 @@ func (a *app) onLedger(ctx context.Context, passive bool, f func(*ledger) error)
 	return f(l)
 }
 
-// with calls f with a client of an existing database.
+// with calls f with a client of the server, or of an existing database.
 func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
+	if a.server != "" {
+		return a.onServer(ctx, f)
+	}
 	if err := a.existing(); err != nil {
 		return err
 	}
@@ -177,6 +180,9 @@ func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
 
 // withNew is with for commands that may create the database.
 func (a *app) withNew(ctx context.Context, f func(*client.Client) error) error {
+	if a.server != "" {
+		return a.onServer(ctx, f)
+	}
 	return a.onLedger(ctx, true, func(l *ledger) error { return f(l.client) })
 }
 

@@ -42,7 +42,7 @@ func showList[T any](a *app, form string, list []T, what string, rows func([]T) 
 	})
 }
 
-// on runs f on an existing database, with the arguments of a command.
+// on runs f on the server or an existing database, with the arguments of a command.
 func (a *app) on(f func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		return a.with(c.Context(), func(cl *client.Client) error { return f(c.Context(), cl, args) })
@@ -150,13 +150,10 @@ func valuesOf(flag, hint string, pairs []string, parse func(name, text string) (
 	return set, nil
 }
 
-// completed offers to the shell the words of an existing database that begin with the typed
+// completed offers to the shell the words of the server or an existing database that begin with the typed
 // text.
 func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Context, cl *client.Client, offer func(word, about string)) error) ([]string, cobra.ShellCompDirective) {
-	if a.settle() != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if db, err := a.named(); err != nil || !db.Exists() {
+	if a.settle(c) != nil || a.server == "" && a.existing() != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var words []string

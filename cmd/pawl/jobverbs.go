@@ -77,36 +77,48 @@ func newJobCancel(a *app) *cobra.Command {
 	return c
 }
 
-// cancel cancels with an engine of its own: the process that ran a job may be dead, and then
-// nothing else would end the job.
+// cancel cancels on a server, or with an engine of its own: the process that ran a job may be
+// dead, and then nothing else would end the job.
 func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string) error {
+	if a.server != "" {
+		return a.onServer(ctx, func(cl *client.Client) error {
+			return a.cancelOn(ctx, cl, b, args, reason, func(asked []pawl.ID) error {
+				return privatejob.Outcomes(ctx, cl, asked, time.Second, a.tellEnd)
+			})
+		})
+	}
 	if err := a.existing(); err != nil {
 		return err
 	}
 	return a.onLedger(ctx, false, func(l *ledger) error {
-		var asked []pawl.ID
-		refused := a.apply(ctx, l.client, b, args, func(id pawl.ID) error {
-			_, err := l.client.Jobs.Cancel(ctx, id, a.change(reason))
-			if err == nil {
-				asked = append(asked, id)
-			}
-			return err
+		return a.cancelOn(ctx, l.client, b, args, reason, func(asked []pawl.ID) error {
+			return privatejob.Settle(ctx, l.engine, l.client, asked, time.Second, a.tellEnd)
 		})
-		if err := a.ends(ctx, l, asked); err != nil {
-			return err
-		}
-		return refused
 	})
 }
 
-// ends reports the outcome of canceled jobs, after at most a second.
-func (a *app) ends(ctx context.Context, l *ledger, jobs []pawl.ID) error {
-	return privatejob.Settle(ctx, l.engine, l.client, jobs, time.Second, func(id pawl.ID, v *pawl.JobView) error {
-		if v.Ending != "" {
-			return a.tell(id, fmt.Sprintf("%s, about to be %s", v.Status, v.Ending))
+// cancelOn cancels jobs, and calls ends with those of which that was accepted.
+func (a *app) cancelOn(ctx context.Context, cl *client.Client, b *bulk, args []string, reason string, ends func([]pawl.ID) error) error {
+	var asked []pawl.ID
+	refused := a.apply(ctx, cl, b, args, func(id pawl.ID) error {
+		_, err := cl.Jobs.Cancel(ctx, id, a.change(reason))
+		if err == nil {
+			asked = append(asked, id)
 		}
-		return a.tell(id, string(v.Status))
+		return err
 	})
+	if err := ends(asked); err != nil {
+		return err
+	}
+	return refused
+}
+
+// tellEnd prints the state of a canceled job.
+func (a *app) tellEnd(id pawl.ID, v *pawl.JobView) error {
+	if v.Ending != "" {
+		return a.tell(id, fmt.Sprintf("%s, about to be %s", v.Status, v.Ending))
+	}
+	return a.tell(id, string(v.Status))
 }
 
 const moveLong = `Move an unfinished job to another version of its registered workflow, and continue it

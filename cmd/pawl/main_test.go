@@ -103,6 +103,9 @@ func scripts(t *testing.T, database string) testscript.Params {
 			"vanish": vanish,
 			"take":   take,
 			"tamper": tamper,
+			"url":    url,
+			"both":   both,
+			"arrive": arrive,
 			"ago":    ago,
 		},
 	}

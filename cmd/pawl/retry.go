@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/privatejob"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -31,8 +32,8 @@ If the job was submitted, so is the new one: its id is printed on stdout, and wo
 it. --wait waits for its end, like that of "pawl submit". If the job was one of "pawl run"
 or "pawl exec", the new one runs here, to its end: its id is printed on stderr and its
 output on stdout. Several jobs are never run here: all are submitted, and each line has
-the id of the new job and that of the old one. --all leaves out jobs that were retried
-before, and child jobs whose parent is retried.`
+the id of the new job and that of the old one; nor is anything with --server. --all leaves
+out jobs that were retried before, and child jobs whose parent is retried.`
 
 type retryFlags struct {
 	shape
@@ -73,6 +74,14 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
 	if !single && (f.wait || f.verbose || f.form != formText || f.requestID != "") {
 		return usage("see how they end with: pawl jobs", "--wait, --verbose, --request-id and -o take one JOB")
 	}
+	if a.server != "" {
+		return a.onServer(ctx, func(cl *client.Client) error {
+			if single {
+				return a.retrySubmitted(ctx, cl, text, f)
+			}
+			return a.retryAll(ctx, cl, args, f)
+		})
+	}
 	if err := a.existing(); err != nil {
 		return err
 	}
@@ -80,21 +89,21 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
 		if single {
 			return a.retryOne(ctx, l, text, f)
 		}
-		return a.retryAll(ctx, l, args, f)
+		return a.retryAll(ctx, l.client, args, f)
 	})
 }
 
 // retryAll continues several jobs, and runs none of them in this process.
-func (a *app) retryAll(ctx context.Context, l *ledger, args []string, f *retryFlags) (err error) {
+func (a *app) retryAll(ctx context.Context, cl *client.Client, args []string, f *retryFlags) (err error) {
 	done := inspect.Lineage{}
 	if f.all {
-		if done, err = inspect.Retried(ctx, l.client, a.workspace, f.workflow); err != nil {
+		if done, err = inspect.Retried(ctx, cl, a.workspace, f.workflow); err != nil {
 			return err
 		}
 	}
 	f.spare = func(all []inspect.Candidate) []inspect.Candidate { return done.Without(inspect.WithoutChildren(all)) }
-	return a.apply(ctx, l.client, &f.bulk, args, func(id pawl.ID) error {
-		again, _, err := a.continued(ctx, l, id, f, false)
+	return a.apply(ctx, cl, &f.bulk, args, func(id pawl.ID) error {
+		again, _, err := a.continued(ctx, cl, id, f, false)
 		if err != nil {
 			return err
 		}
@@ -114,23 +123,42 @@ func (a *app) retryOne(ctx context.Context, l *ledger, text string, f *retryFlag
 		return err
 	}
 	private := old != nil && old.Private != 0
-	again, def, err := a.continued(ctx, l, id, f, private)
+	again, def, err := a.continued(ctx, l.client, id, f, private)
 	switch {
 	case err != nil:
 		return err
 	case private:
 		a.workspace = old.Workspace
 		return a.runAgain(ctx, l, again, def, f.shape)
-	case f.wait:
-		a.announce(again, f.shape)
-		return a.wait(ctx, l.client, again, f.shape)
 	}
-	return a.showNew(ctx, l.client, again, f.form)
+	return a.showAgain(ctx, l.client, again, f)
+}
+
+// retrySubmitted continues one job with a job for the workers of a server.
+func (a *app) retrySubmitted(ctx context.Context, cl *client.Client, text string, f *retryFlags) error {
+	id, err := a.jobOf(ctx, cl, text)
+	if err != nil {
+		return err
+	}
+	again, _, err := a.continued(ctx, cl, id, f, false)
+	if err != nil {
+		return err
+	}
+	return a.showAgain(ctx, cl, again, f)
+}
+
+// showAgain shows a new job that workers run, and waits for its end if that is wanted.
+func (a *app) showAgain(ctx context.Context, cl *client.Client, again pawl.ID, f *retryFlags) error {
+	if f.wait {
+		a.announce(again, f.shape)
+		return a.wait(ctx, cl, again, f.shape)
+	}
+	return a.showNew(ctx, cl, again, f.form)
 }
 
 // continued creates the job that continues another.
-func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlags, private bool) (pawl.ID, *workflow.Definition, error) {
-	def, err := l.client.Inspect.Definition(ctx, id)
+func (a *app) continued(ctx context.Context, cl *client.Client, id pawl.ID, f *retryFlags, private bool) (pawl.ID, *workflow.Definition, error) {
+	def, err := cl.Inspect.Definition(ctx, id)
 	if err != nil {
 		return pawl.ID{}, nil, err
 	}
@@ -143,7 +171,7 @@ func (a *app) continued(ctx context.Context, l *ledger, id pawl.ID, f *retryFlag
 	}
 	c := a.change(f.reason)
 	c.RequestID = f.requestID
-	again, err := l.client.Jobs.Retry(ctx, id, r, c)
+	again, err := cl.Jobs.Retry(ctx, id, r, c)
 	return again, def, err
 }
 

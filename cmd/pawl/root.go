@@ -18,6 +18,7 @@ import (
 type app struct {
 	*process
 	database  string
+	server    string // the URL of a server, to be used instead of a database; or empty
 	workspace string
 	logLevel  string
 	logFormat string
@@ -42,6 +43,11 @@ move is one audited write. If a process dies, another one continues its work.
 
 The default is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
 
+--server or PAWL_SERVER names a server to use instead: https://HOST, or http://127.0.0.1:7295
+for one on this machine, such as "pawl dev". It is for the commands that submit, show and
+change jobs, workflows, schedules, quotas and workers. Commands that run something here, or
+work on the database itself, refuse --server and ignore PAWL_SERVER.
+
 A JOB is an id (j_ and 32 digits); its last 4 or more digits, or its first 6 or more, if no
 other job has them; last, the newest job that is not a child job; or last:WORKFLOW, the newest
 job of a workflow. All but a whole id are searched among the newest 10,000 jobs of the
@@ -63,8 +69,8 @@ func newRoot(a *app) *cobra.Command {
 		Version:       about(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return a.settle()
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			return a.settle(c)
 		},
 	}
 	group(root)
@@ -75,6 +81,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringVar(&a.database, "database", "", "database: a SQLite file or URL, or a PostgreSQL URL (env PAWL_DATABASE)")
+	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a database (env PAWL_SERVER)")
 	f.StringVar(&a.workspace, "workspace", "", `namespace of jobs and workers (env PAWL_WORKSPACE; default "default")`)
 	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to stderr: debug, info, warn or error")
 	f.StringVar(&a.logFormat, "log-format", "text", "format of the log: text or json")
@@ -134,17 +141,20 @@ func (a *app) repeated() string {
 		}
 		words += " --database " + console.Shell(name)
 	}
+	if a.server != "" {
+		words += " --server " + console.Shell(a.server)
+	}
 	if a.workspace != "" {
 		words += " --workspace " + console.Shell(a.workspace)
 	}
 	return words
 }
 
-// settle completes the global flags from the environment.
-func (a *app) settle() error {
+// settle completes the global flags of a command from the environment.
+func (a *app) settle(c *cobra.Command) error {
 	a.given = a.repeated()
-	if a.database == "" {
-		a.database = a.getenv("PAWL_DATABASE")
+	if err := a.locate(c); err != nil {
+		return err
 	}
 	if a.workspace == "" {
 		a.workspace = a.getenv("PAWL_WORKSPACE")

@@ -20,7 +20,7 @@ unless one is named.
 
 The worker creates an empty folder for the job, starts its commands there, and removes
 the folder when the job has ended. --dir names another folder, which must exist on
-every worker; a relative path is resolved here.
+every worker; a relative path is resolved here. With --server it is refused.
 
 The id of the job is printed on stdout. With --wait the progress of the job is shown
 until it has ended, then its output is printed; the id is printed on stderr, and the

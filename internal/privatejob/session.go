@@ -80,6 +80,12 @@ func Settle(ctx context.Context, e *engine.Engine, cl *client.Client, jobs []paw
 	if err := e.Takeover(ctx, DeadHere); err != nil {
 		return err
 	}
+	return Outcomes(ctx, cl, jobs, within, f)
+}
+
+// Outcomes waits until each of the given canceled jobs has ended, or for the given time in
+// all, and calls f with the state of each.
+func Outcomes(ctx context.Context, cl *client.Client, jobs []pawl.ID, within time.Duration, f func(pawl.ID, *pawl.JobView) error) error {
 	limited, done := context.WithTimeout(ctx, within)
 	defer done()
 	for _, id := range jobs {

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var serverURL = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
+
+// url VARIABLE FILE sets a variable to the first URL of a server in a file.
+func url(ts *testscript.TestScript, _ bool, args []string) {
+	u := serverURL.FindString(ts.ReadFile(args[1]))
+	if u == "" {
+		ts.Fatalf("no URL in %s", args[1])
+	}
+	ts.Setenv(args[0], u)
+}
+
+// A twin is one of the two ways of a command, and what it is given there: the job that was
+// submitted last, and a name.
+type twin struct{ flags, job, name string }
+
+// both CODE ARGUMENT... runs pawl with the arguments through the server $SERVER and then on the
+// database, and fails unless both end with the exit code and print the same, apart from ids,
+// times and durations. JOB stands for the job that the last submission or continuation that way
+// has made, SAME for that on the database, NAME for a name.
+func both(ts *testscript.TestScript, _ bool, args []string) {
+	twins := []twin{{"--server=" + ts.Getenv("SERVER"), ts.Getenv("REMOTE_JOB"), "remote_one"}, {"", ts.Getenv("LOCAL_JOB"), "local_one"}}
+	var printed [2]string
+	for i, w := range twins {
+		words := []string{}
+		if w.flags != "" {
+			words = append(words, w.flags)
+		}
+		for _, a := range args[1:] {
+			words = append(words, strings.NewReplacer("JOB", w.job, "SAME", ts.Getenv("LOCAL_JOB"), "NAME", w.name).Replace(a))
+		}
+		c := program(ts, words...)
+		var out, errs bytes.Buffer
+		c.Stdout, c.Stderr = &out, &errs
+		_ = c.Run() // its exit code is checked
+		if got := fmt.Sprint(c.ProcessState.ExitCode()); got != args[0] {
+			ts.Fatalf("pawl %s: exit code %s, want %s\n%s%s", strings.Join(words, " "), got, args[0], &out, &errs)
+		}
+		if id := publicID.FindString(out.String() + errs.String()); id != "" && (args[1] == "submit" || slices.Contains(args, "retry")) {
+			ts.Setenv([]string{"REMOTE_JOB", "LOCAL_JOB"}[i], id)
+		}
+		if slices.Contains(words, "--wait") { // which shows what it sees of the way
+			errs.Reset()
+		}
+		printed[i] = neutralOf(out.String() + "\n--- stderr\n" + errs.String())
+	}
+	if diff := cmp.Diff(printed[1], printed[0]); diff != "" {
+		ts.Fatalf("pawl %s prints something else through the server (-local +remote):\n%s", strings.Join(args[1:], " "), diff)
+	}
+}
+
+// program returns a run of pawl in the environment of a script.
+func program(ts *testscript.TestScript, words ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(builds.dir, "pawl"), words...)
+	c.Dir = ts.MkAbs(".")
+	for _, v := range passed {
+		c.Env = append(c.Env, v+"="+ts.Getenv(v))
+	}
+	return c
+}
+
+// arrive STEP KIND waits until a step of the last two jobs waits for that kind of thing.
+func arrive(ts *testscript.TestScript, _ bool, args []string) {
+	for _, job := range []string{ts.Getenv("REMOTE_JOB"), ts.Getenv("LOCAL_JOB")} {
+		waitUntil(ts, strings.Join(args, " ")+" did not come", func() bool {
+			out, err := program(ts, "job", "why", job, args[0], "-o", "json").Output()
+			return err == nil && bytes.Contains(out, []byte(`"kind": "`+args[1]+`"`))
+		})
+	}
+}
+
+// neutralities are what may differ between the two ways, with what stands for it.
+var neutralities = []struct {
+	is *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`(?m)^ *"request_id": "[0-9A-Z]{26}",\n`), ""}, // a random one
+	{regexp.MustCompile(`\b(j|st|w|sc)_[0-9a-f]{32}\b`), "$1"},
+	{regexp.MustCompile(`\bsha256:[0-9a-f]+\b`), "HASH"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)?`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "TIME"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)?(h|m|s|ms|µs|us))+\b`), "DURATION"},
+	{regexp.MustCompile(` --server \S+`), ""},
+	{regexp.MustCompile(`"dir": "[^"]*"`), `"dir": ""`}, // of this machine
+	{regexp.MustCompile(`(?m)^folder .*\n`), ""},
+	{regexp.MustCompile(`(?m)  +`), "  "},
+	{regexp.MustCompile(`-{3,}|─+`), "-"},
+}
+
+func neutralOf(text string) string {
+	text = strings.NewReplacer("remote_one", "NAME", "local_one", "NAME").Replace(text)
+	for _, n := range neutralities {
+		text = n.is.ReplaceAllString(text, n.to)
+	}
+	return text
+}
+
+// TestServerFlag: where the server and the database come from, and which commands refuse a
+// server.
+func TestServerFlag(t *testing.T) {
+	t.Parallel()
+	away := "http://127.0.0.1:1"
+	env := map[string]string{"HOME": t.TempDir(), "USER": "tester"}
+	with := map[string]string{"HOME": env["HOME"], "USER": "tester", "PAWL_SERVER": away, "PAWL_DATABASE": "none.db"}
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+		args string
+		code int
+		says string
+	}{
+		{"out of reach", env, "--server " + away + " jobs", codeUnavailable, "the server at " + away + " is out of reach"},
+		{"hint", env, "--server " + away + " jobs", codeUnavailable, "hint: is it running there?"},
+		{"both", env, "--server " + away + " --database x.db jobs", codeInvalid, "want one of them"},
+		{"not loopback", env, "--server http://pawl.example.com jobs", codeInvalid, "--server: the URL of the server: http is for the loopback interface only"},
+		{"no URL", env, "--server pawl.example.com jobs", codeInvalid, "--server: the URL of the server: want https://HOST"},
+		{"variable", with, "jobs", codeUnavailable, "the server at " + away},
+		{"a flag comes first", with, "--database other.db jobs", codeNotFound, "there is no database other.db"},
+		{"variable, and a local command", with, "audit verify", codeNotFound, "there is no database none.db"},
+		{"run", env, "--server " + away + " run x.yaml", codeInvalid, "pawl submit FILE --wait"},
+		{"exec", env, "--server " + away + " exec true", codeInvalid, "pawl submit FILE --wait"},
+		{"help", env, "--server " + away + " help jobs", codeOK, ""},
+		{"machine", env, "--server " + away + " machine list", codeOK, ""},
+	} {
+		code, _, stderr := here(tt.env, strings.Fields(tt.args)...)
+		if code != tt.code || !strings.Contains(stderr, tt.says) {
+			t.Errorf("%s: exit code %d and %q, want %d and %q", tt.name, code, stderr, tt.code, tt.says)
+		}
+	}
+	for _, local := range []string{"run x", "exec x", "dev", "server", "worker", "supervise x", "service list", "migrate status", "bench", "doctor", "audit verify", "audit export", "prune --older-than 1h"} {
+		code, _, stderr := here(env, append([]string{"--server", away}, strings.Fields(local)...)...)
+		if code != codeInvalid || !strings.Contains(stderr, "not through a server") {
+			t.Errorf("%s: exit code %d and %q, want %d", local, code, stderr, codeInvalid)
+		}
+	}
+}
