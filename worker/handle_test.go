@@ -239,3 +239,15 @@ func TestConfigFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestRunThatEndsBeforeItBegins: a worker whose context has ended while it registers ends
+// without an error, as after a drain.
+func TestRunThatEndsBeforeItBegins(t *testing.T) { // J1
+	t.Parallel()
+	s := newTyped(t, worker.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.worker.Run(ctx); err != nil {
+		t.Errorf("%v; want none", err)
+	}
+}

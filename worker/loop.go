@@ -200,6 +200,9 @@ func New(l Linker, c Config) (*Worker, error) {
 // not passive. While there is none on the database, the log has a warning.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.start(ctx); err != nil {
+		if errors.Is(err, ctx.Err()) {
+			return nil // it was to end before it began
+		}
 		return err
 	}
 	select {
