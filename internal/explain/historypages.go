@@ -89,7 +89,11 @@ func (r *Reader) HistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuer
 		rows = append(rows, t)
 		return nil
 	}
-	err = h.page(ctx, &place)
+	rowsAtOnce := historyRows
+	if q.Step != "" { // most rows are of others
+		rowsAtOnce = store.TrailPageRows
+	}
+	err = h.page(ctx, &place, rowsAtOnce)
 	switch {
 	case err == nil:
 		return rows, "", nil
@@ -101,10 +105,10 @@ func (r *Reader) HistoryPage(ctx context.Context, id pawl.ID, q pawl.HistoryQuer
 }
 
 // page passes on what is behind a place, and moves the place, until f fails or much was
-// looked at.
-func (h *history) page(ctx context.Context, place *historyPlace) error {
+// looked at. The store scans all rows of the job for each reading of rowsAtOnce.
+func (h *history) page(ctx context.Context, place *historyPlace, rowsAtOnce int) error {
 	for looked := 0; ; {
-		page, end, err := h.store.History(ctx, h.job.Key(), place.from, historyRows)
+		page, end, err := h.store.History(ctx, h.job.Key(), place.from, rowsAtOnce)
 		if err != nil {
 			return err
 		}
