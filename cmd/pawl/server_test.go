@@ -318,6 +318,7 @@ func TestWorkerListens(t *testing.T) {
 	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 	w.until("it says where it answers", func() bool { w.url = address.FindString(w.said()); return w.url != "" })
 	w.until("it is ready", func() bool { status, _ := w.get("/readyz"); return status == http.StatusOK })
+	w.until("it works", func() bool { return strings.Contains(w.said(), "stop with Ctrl-C") })
 	if _, text := w.get("/metrics"); !strings.Contains(text, "\npawl_worker_capacity 10\n") || !strings.Contains(text, "\npawl_database_readable 1\n") {
 		t.Errorf("its metrics:\n%s", text)
 	}

@@ -120,7 +120,7 @@ func (s *site) work() (stop func()) {
 	return func() {
 		cancel()
 		var ended *worker.TerminatedError // by the test
-		if err := <-over; err != nil && !errors.As(err, &ended) && !errors.Is(err, context.Canceled) {
+		if err := <-over; err != nil && !errors.As(err, &ended) {
 			s.t.Errorf("the worker: %v", err)
 		}
 	}
