@@ -102,6 +102,7 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(GO) test ./internal/decide -run Twin -twin.cases 1000000 -timeout 60m
 	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m
 	$(GO) test ./internal/api -run RandomRequests -random.requests 200000 -timeout 60m
+	$(GO) test -tags generated ./internal/lab/generated
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./internal/programs/spec -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x
