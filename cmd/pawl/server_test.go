@@ -39,8 +39,24 @@ func startServer(t *testing.T, role string, args ...string) *serverProcess {
 func startAtDefault(t *testing.T, role string, args ...string) *serverProcess {
 	t.Helper()
 	dir := shortDir(t)
-	s := &serverProcess{Cmd: exec.Command(binary(t), append([]string{role}, args...)...), t: t, dir: dir}
-	s.Env = append(os.Environ(), "PAWL_DATABASE="+filepath.Join(dir, "pawl.db"), "PAWL_RUNTIME_DIR="+filepath.Join(dir, "run"), "XDG_STATE_HOME="+dir)
+	env := append(os.Environ(), "PAWL_DATABASE="+filepath.Join(dir, "pawl.db"), "PAWL_RUNTIME_DIR="+filepath.Join(dir, "run"), "XDG_STATE_HOME="+dir)
+	s := startWith(t, dir, env, append([]string{role}, args...)...)
+	var err error
+	if s.host, err = control.Connect(filepath.Join(dir, "run"), fmt.Sprintf("%s-%d", role, s.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// loopbackURL is where a process says that it answers.
+var loopbackURL = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
+
+// startWith starts a process that serves HTTP, in an environment and with a folder for what it
+// says, and waits until it says where it answers.
+func startWith(t *testing.T, dir string, env []string, args ...string) *serverProcess {
+	t.Helper()
+	s := &serverProcess{Cmd: exec.Command(binary(t), args...), t: t, dir: dir}
+	s.Env = env
 	errs, err := os.Create(filepath.Join(dir, "err"))
 	if err != nil {
 		t.Fatal(err)
@@ -56,14 +72,7 @@ func startAtDefault(t *testing.T, role string, args ...string) *serverProcess {
 			_ = s.Wait()
 		}
 	})
-	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
-	s.until("it says where it answers", func() bool {
-		s.url = address.FindString(s.said())
-		return s.url != ""
-	})
-	if s.host, err = control.Connect(filepath.Join(dir, "run"), fmt.Sprintf("%s-%d", role, s.Process.Pid)); err != nil {
-		t.Fatal(err)
-	}
+	s.until("it says where it answers", func() bool { s.url = loopbackURL.FindString(s.said()); return s.url != "" })
 	return s
 }
 
@@ -298,25 +307,7 @@ func TestListenOfASupervisor(t *testing.T) {
 func TestWorkerListens(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "server")
-	w := &serverProcess{Cmd: exec.Command(binary(t), "worker", "--listen", "127.0.0.1:0"), t: t, dir: shortDir(t)}
-	w.Env = s.Env
-	errs, err := os.Create(filepath.Join(w.dir, "err"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer errs.Close()
-	w.Stderr = errs
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if w.ProcessState == nil {
-			_ = w.Process.Kill() // it may be gone already
-			_ = w.Wait()
-		}
-	})
-	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
-	w.until("it says where it answers", func() bool { w.url = address.FindString(w.said()); return w.url != "" })
+	w := startWith(t, shortDir(t), s.Env, "worker", "--listen", "127.0.0.1:0")
 	w.until("it is ready", func() bool { status, _ := w.get("/readyz"); return status == http.StatusOK })
 	w.until("it works", func() bool { return strings.Contains(w.said(), "stop with Ctrl-C") })
 	if _, text := w.get("/metrics"); !strings.Contains(text, "\npawl_worker_capacity 10\n") || !strings.Contains(text, "\npawl_database_readable 1\n") {
