@@ -64,15 +64,24 @@ func (s *Schema) with(ctx context.Context, f func(*pgx.Conn) error) error {
 	return f(conn)
 }
 
+// errPooler is returned for a connection that another program, such as PgBouncer, opened to the
+// server: the server's process is not the one that was announced when we connected.
+var errPooler = &pawl.Error{Kind: pawl.Invalid,
+	Message: "the address of the database is that of a connection pooler: want the server itself, since locks, notifications and prepared statements belong to sessions",
+	Hint:    "give the host and port of PostgreSQL; pawl pools its connections itself, at most 11 for each process"}
+
 func (s *Schema) inspect(ctx context.Context, conn *pgx.Conn) error {
 	var version int
+	var process uint32
 	var shown, encoding string
 	var schema *string
 	err := conn.QueryRow(ctx, `select current_setting('server_version_num')::int, current_setting('server_version'),
-		current_setting('server_encoding'), current_schema()::text`).Scan(&version, &shown, &encoding, &schema)
+		current_setting('server_encoding'), current_schema()::text, pg_backend_pid()`).Scan(&version, &shown, &encoding, &schema, &process)
 	switch {
 	case err != nil:
 		return queryError("ask the server for its version", err)
+	case process != conn.PgConn().PID():
+		return errPooler
 	case version < 150000:
 		return pawl.Errorf(pawl.Invalid, "server is PostgreSQL %s: want 15 or newer", shown)
 	case encoding != "UTF8":
