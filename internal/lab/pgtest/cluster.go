@@ -58,6 +58,18 @@ func Start(ctx context.Context, durable bool) (*Cluster, error) {
 // prepare makes the folder, owned by the account that runs the server, and the
 // empty cluster in it. PostgreSQL refuses to run as root.
 func (c *Cluster) prepare(ctx context.Context) error {
+	if err := c.makeFolder(); err != nil {
+		return err
+	}
+	initdb := c.command(ctx, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C", "-D", c.data())
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	return nil
+}
+
+// makeFolder makes the folder.
+func (c *Cluster) makeFolder() error {
 	if err := c.pickAccount(); err != nil {
 		return err
 	}
@@ -66,14 +78,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		return err
 	}
 	c.dir = dir
-	if err := c.own(dir); err != nil {
-		return err
-	}
-	initdb := c.command(ctx, "initdb", "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C", "-D", c.data())
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	return nil
+	return c.own(dir)
 }
 
 func (c *Cluster) pickAccount() error {
