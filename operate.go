@@ -136,6 +136,12 @@ type Pruning struct {
 	Busy      []string `json:"busy"`    // what other processes had locked; the next pruning finds it
 }
 
+// Add adds what another one has removed.
+func (p *Pruning) Add(q *Pruning) {
+	p.Jobs, p.Steps, p.Workers, p.Schedules, p.Entries = p.Jobs+q.Jobs, p.Steps+q.Steps, p.Workers+q.Workers, p.Schedules+q.Schedules, p.Entries+q.Entries
+	p.Busy = append(p.Busy, q.Busy...)
+}
+
 // A Prospect says what would happen to the entities of a kind.
 type Prospect struct {
 	Kind   string

@@ -23,10 +23,10 @@ const (
 
 // A Fault is the first fault of a trail (K6).
 type Fault struct {
-	Entity   string // public id; empty only if neither trail nor caller names one
-	Sequence int64  // of the first row with a fault; for gap and tail, of the missing row
-	Code     Code
-	Message  string // for people: lower case, no full stop; without entity and sequence
+	Entity   string `json:"entity"`   // public id; empty only if neither trail nor caller names one
+	Sequence int64  `json:"sequence"` // of the first row with a fault; for gap and tail, of the missing row
+	Code     Code   `json:"code"`
+	Message  string `json:"message"` // for people: lower case, no full stop; without entity and sequence
 }
 
 // Error names the entity, the row, the code and the problem.

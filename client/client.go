@@ -27,7 +27,7 @@
 // then repeat the request yourself, for an hour.
 //
 // The state is the server's: transactions of yours (SubmitTx), the folder of a
-// Submission, Private jobs, Prune and workers need a client from package local. They are
+// Submission, Private jobs and workers need a client from package local. They are
 // errors of kind Invalid. Version.Dir is empty for what was registered through a server,
 // and Stuck returns 100 jobs at most.
 //

@@ -4,16 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/files"
-	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/trail"
 )
@@ -76,11 +75,11 @@ func newAuditVerify(a *app) *cobra.Command {
 }
 
 // verified checks an exported trail, or that of the database or of a job in it.
-func (a *app) verified(ctx context.Context, file string, args []string) (v *trail.Verdict, err error) {
+func (a *app) verified(ctx context.Context, file string, args []string) (v *pawl.Verdict, err error) {
 	switch file {
 	case "":
-		err = a.withTrails(ctx, args, func(s store.Store, job rowkey.Job) (err error) {
-			v, err = trail.Verify(ctx, s, job)
+		err = a.withTrails(ctx, args, func(cl *client.Client, job pawl.ID) (err error) {
+			v, err = cl.Audit.Verify(ctx, job, progress(a, func(n int64) string { return fmt.Sprintf("%d entries checked", n) }))
 			return err
 		})
 		return v, err
@@ -102,39 +101,23 @@ func newAuditExport(a *app) *cobra.Command {
 		Example: "  pawl audit export > trail.jsonl\n  pawl audit export last",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withTrails(c.Context(), args, func(s store.Store, job rowkey.Job) error {
-				return s.Trails(c.Context(), job, func(t store.TrailOf) error { return audit.WriteLines(a.stdout, t.Entries) })
-			})
+			return a.withTrails(c.Context(), args, func(cl *client.Client, job pawl.ID) error { return cl.Audit.Export(c.Context(), job, a.stdout) })
 		},
 	}
 }
 
-// withTrails passes an existing database to f, with the key of the named job; 0: all.
-func (a *app) withTrails(ctx context.Context, args []string, f func(s store.Store, job rowkey.Job) error) error {
-	return a.withStore(ctx, func(s store.Store) error {
+// withTrails passes a client to f, with the id of the named job, or the zero id.
+func (a *app) withTrails(ctx context.Context, args []string, f func(cl *client.Client, job pawl.ID) error) error {
+	return a.with(ctx, func(cl *client.Client) error {
 		if len(args) == 0 {
-			return f(s, 0)
+			return f(cl, pawl.ID{})
 		}
-		key, err := a.jobKey(ctx, s, args[0])
+		id, err := a.jobOf(ctx, cl, args[0])
 		if err != nil {
 			return err
 		}
-		return f(s, key)
+		return f(cl, id)
 	})
-}
-
-// jobKey returns the key of the named job. The engine that finds it ends before the trail is
-// read.
-func (a *app) jobKey(ctx context.Context, s store.Store, text string) (rowkey.Job, error) {
-	e := engine.New(engine.Config{Store: s, Passive: true, Log: a.log})
-	defer e.Close()
-	cl := a.client(e)
-	id, err := a.jobOf(ctx, cl, text)
-	if err != nil {
-		return 0, err
-	}
-	_, err = cl.Jobs.Get(ctx, id)
-	return id.JobKey(), err
 }
 
 const checkpointLong = `Write the ends of the trails of all jobs, workers and schedules, in every workspace: a
@@ -163,14 +146,14 @@ func newAuditCheckpoint(a *app) *cobra.Command {
 }
 
 func (a *app) checkpoint(ctx context.Context, path string) error {
-	return a.withStore(ctx, func(s store.Store) error {
+	return a.with(ctx, func(cl *client.Client) error {
 		if path == "" {
-			_, err := trail.WriteCheckpoint(ctx, s, time.Now(), a.stdout, "")
+			_, err := cl.Audit.Checkpoint(ctx, a.stdout, "")
 			return err
 		}
-		var head *trail.CheckpointHead
+		var head *pawl.Checkpoint
 		err := files.Replace(path, func(w io.Writer) (err error) {
-			head, err = trail.WriteCheckpoint(ctx, s, time.Now(), w, filepath.Dir(path))
+			head, err = cl.Audit.Checkpoint(ctx, w, filepath.Dir(path))
 			return err
 		})
 		if err == nil {
@@ -210,6 +193,9 @@ func (a *app) compare(ctx context.Context, args []string, form string) error {
 	}
 	defer old.Close()
 	c := &trail.Comparer{Old: old.CheckpointReader}
+	if len(args) == 1 && a.server != "" {
+		return a.compareServer(ctx, c, form)
+	}
 	if len(args) == 1 {
 		return a.withStore(ctx, func(s store.Store) error {
 			is, err := trail.Current(ctx, s)
@@ -230,6 +216,30 @@ func (a *app) compare(ctx context.Context, args []string, form string) error {
 		return usage("name the older one first", "%s is of %s, and %s of %s", args[0], old.Head.At, args[1], is.Head.At)
 	}
 	c.New = is.CheckpointReader
+	return a.showDifferences(ctx, c, form)
+}
+
+// compareServer compares a checkpoint with one that the server makes now.
+func (a *app) compareServer(ctx context.Context, c *trail.Comparer, form string) error {
+	is, err := os.CreateTemp("", "pawl-checkpoint-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(is.Name())
+	defer is.Close()
+	err = a.with(ctx, func(cl *client.Client) error {
+		_, err := cl.Audit.Checkpoint(ctx, is, "")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := is.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if c.New, err = trail.ReadCheckpoint(is); err != nil {
+		return err
+	}
 	return a.showDifferences(ctx, c, form)
 }
 

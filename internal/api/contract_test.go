@@ -13,6 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
@@ -99,12 +100,18 @@ func (c *contract) check(t testing.TB, method, path string, a *answer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.body))
-	if err == nil {
-		err = schema.Validate(v)
+	values := [][]byte{a.body}
+	if media == "application/x-ndjson" {
+		values = bytes.Split(bytes.TrimSuffix(a.body, []byte("\n")), []byte("\n"))
 	}
-	if err != nil {
-		t.Errorf("%s answers what it does not declare: %v\n%s", o.ID, err, a.body)
+	for _, value := range values {
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+		if err == nil {
+			err = schema.Validate(v)
+		}
+		if err != nil {
+			t.Errorf("%s answers what it does not declare: %v\n%s", o.ID, err, value)
+		}
 	}
 }
 
@@ -311,6 +318,20 @@ func testContract(t *testing.T, d *drive) {
 		t.Errorf("the trail of the job: ok is %v", ok)
 	}
 	d.want(404, "GET", "/api/audit/verify?job_id=j_1", "")
+	if lines := d.want(200, "GET", "/api/audit/verify-all", "").body; !bytes.Contains(lines, []byte(`"ok":true`)) {
+		t.Errorf("all trails: %s", lines)
+	}
+	rows := d.want(200, "GET", "/api/jobs/"+job+"/trail", "").body
+	if _, err := audit.VerifyLines(bytes.NewReader(rows)); err != nil {
+		t.Errorf("the export of a job: %v\n%s", err, rows)
+	}
+	d.want(404, "GET", "/api/jobs/j_1/trail", "")
+	d.want(200, "GET", "/api/audit/export", "")
+	d.want(200, "GET", "/api/audit/checkpoint", "")
+	if more := d.want(200, "POST", "/api/retention/prune", `{"older_than":"720h","reason":"as agreed"}`).field(t, "more"); more != false {
+		t.Errorf("prune: more is %v", more)
+	}
+	d.want(422, "POST", "/api/retention/prune", `{"older_than":"1m"}`)
 	d.want(200, "GET", "/api/doctor", "")
 
 	lost := d.submit(holding, nil)

@@ -20,9 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
-	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store/address"
-	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/worker"
 )
 
@@ -75,7 +73,6 @@ func (s *site) open() {
 		s.t.Fatal(err)
 	}
 	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
-		Verify:  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error) { return trail.Verify(ctx, db, job) },
 		Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))
 	s.url = server.URL

@@ -233,7 +233,10 @@ func (p *Problem) ContentType(string) string { return problemType }
 
 // Write sends the problem as the response. Without a RequestID it takes that of the response's
 // header. Headers that describe another body are removed.
-func (p *Problem) Write(w http.ResponseWriter) {
+func (p *Problem) Write(w http.ResponseWriter) { p.write(w, w.WriteHeader) }
+
+// write sends the problem by way of a function that sends the header with a status.
+func (p *Problem) write(w http.ResponseWriter, begin func(status int)) {
 	h := w.Header()
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Location"} {
 		h.Del(name)
@@ -246,7 +249,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	}
 	sent := *p
 	sent.RequestID = cmp.Or(p.RequestID, h.Get(requestIDHeader))
-	w.WriteHeader(p.Status)
+	begin(p.Status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(sent) // the client is gone

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
-	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -24,6 +23,16 @@ func (s *Service) recordOperations() []operation {
 			summary: "List the jobs that are stuck", detail: "Lists unfinished jobs that move only if a person acts, each with the reason.", add: does(s, s.listStuck)},
 		{id: "verify-audit", method: get, path: "/api/audit/verify", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Verify the audit trail of a job", detail: "Checks the trails of a job and its steps: that no row was edited, removed, reordered or cut off. A broken trail is a verdict and no error.", add: does(s, s.verifyAudit)},
+		{id: "verify-trails", method: get, path: "/api/audit/verify-all", role: Admin, errors: []Slug{SlugRateLimited}, tag: tag,
+			summary: "Verify all audit trails", detail: "Checks the trails of all workspaces. Writes how many entries it has checked, each second, and the verdict in the last line.", add: streams[struct{}, verification](s, s.verifyTrails)},
+		{id: "export-trails", method: get, path: "/api/audit/export", role: Admin, errors: []Slug{SlugRateLimited}, tag: tag,
+			summary: "Export all audit trails", detail: "Writes each row of the trails of all workspaces, as \"pawl audit export\" does.", add: streams[struct{}, exported](s, s.exportTrails)},
+		{id: "export-job-trail", method: get, path: "/api/jobs/{id}/trail", role: Viewer, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,
+			summary: "Export the audit trail of a job", detail: "Writes each row of the trails of a job and its steps, as \"pawl audit export\" does.", add: streams[struct{ JobPath }, exported](s, s.exportJobTrail)},
+		{id: "write-checkpoint", method: get, path: "/api/audit/checkpoint", role: Admin, errors: []Slug{SlugRateLimited}, tag: tag,
+			summary: "Write the ends of all audit trails", detail: "Writes a header, then the end of each trail, as \"pawl audit checkpoint\" does.", add: streams[struct{}, json.RawMessage](s, s.writeCheckpoint)},
+		{id: "prune", method: post, path: "/api/retention/prune", role: Admin, repeat: settles, tag: tag,
+			summary: "Remove what ended long ago", detail: "Removes jobs, workers and schedules that ended before older_than, with their trails, for 5 seconds at most. more: ask again.", add: does(s, s.prune)},
 		{id: "diagnose", method: get, path: "/api/doctor", role: Admin, tag: tag,
 			summary: "Examine the database", detail: "Examines the database and the work in it, as \"pawl doctor\" does, but for the integrity of a SQLite file. One examination at a time; another is 503.", add: does(s, s.diagnose)},
 		{id: "list-prospects", method: get, path: "/api/retention/prospects", role: Admin, tag: tag,
@@ -104,9 +113,9 @@ type prospect struct {
 func (s *Service) listProspects(ctx context.Context, in *struct {
 	OlderThan string `query:"older_than" required:"true" maxLength:"32" doc:"The age: a duration of at least 1h." example:"720h"`
 }) (*body[page[prospect]], error) {
-	age, err := time.ParseDuration(in.OlderThan)
-	if err != nil || age < time.Hour {
-		return nil, pawl.Errorf(pawl.Invalid, "older_than %q: want a duration of at least 1h", in.OlderThan)
+	age, err := ageOf(in.OlderThan)
+	if err != nil {
+		return nil, err
 	}
 	all, err := s.Engine.Prospects(ctx, age)
 	if err != nil {
@@ -121,19 +130,16 @@ func (s *Service) listProspects(ctx context.Context, in *struct {
 
 func (s *Service) verifyAudit(ctx context.Context, in *struct {
 	Job string `query:"job_id" required:"true" maxLength:"64" doc:"The id of a job." example:"j_019ac1f0a3c47d5e8f00112233445566"`
-}) (*body[trail.Verdict], error) {
+}) (*body[pawl.Verdict], error) {
 	id, err := parseID(pawl.JobPrefix, in.Job, "job")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Engine.JobVersion(ctx, id); err != nil { // it has to exist
-		return nil, err
-	}
-	v, err := s.Verify(ctx, id.JobKey())
+	v, err := s.Engine.VerifyTrail(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &body[trail.Verdict]{*v}, nil
+	return &body[pawl.Verdict]{*v}, nil
 }
 
 func (s *Service) diagnose(ctx context.Context, _ *struct{}) (*body[page[health.Finding]], error) {

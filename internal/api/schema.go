@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/trail"
+	"github.com/pawl-dev/pawl/audit"
 )
 
 // newSchemas returns a registry that knows how Pawl encodes its own types.
@@ -18,7 +18,7 @@ func newSchemas() huma.Registry {
 	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[anyJSON]())
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.Failure](), reflect.TypeFor[orNull[Failure]]())
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.ReasonChange](), reflect.TypeFor[orNull[ReasonChange]]())
-	r.RegisterTypeAlias(reflect.TypeFor[trail.Fault](), reflect.TypeFor[orNull[TrailFault]]())
+	r.RegisterTypeAlias(reflect.TypeFor[audit.Fault](), reflect.TypeFor[orNull[TrailFault]]())
 	return r
 }
 
@@ -36,7 +36,7 @@ type (
 type (
 	Failure      pawl.Failure
 	ReasonChange pawl.ReasonChange
-	TrailFault   trail.Fault
+	TrailFault   audit.Fault
 )
 
 func (timestamp) Schema(huma.Registry) *huma.Schema {

@@ -16,8 +16,6 @@ import (
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/internal/rowkey"
-	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -41,9 +39,7 @@ type Config struct {
 	// MaxWaits is how many requests may wait for jobs at once; 0: 1,000.
 	MaxWaits int
 
-	// Verify checks the trail of a job. Examine examines the database as "pawl doctor" does;
-	// nil: it cannot be examined.
-	Verify  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error)
+	// Examine examines the database as "pawl doctor" does; nil: it cannot be examined.
 	Examine func(ctx context.Context) []health.Finding
 
 	// Observe is called after each request to an operation; nil: nobody is told.
@@ -59,11 +55,13 @@ type Service struct {
 
 	examining chan struct{} // full while the database is examined
 	waiting   chan struct{} // one for each request that waits for a job
+	streaming chan struct{} // one for each stream of records
 }
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits))}
+	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)),
+		streaming: make(chan struct{}, maxStreams)}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)
@@ -114,6 +112,9 @@ type replies struct {
 
 // humaContext has a name of its own, since the interface has a method Context.
 type humaContext = huma.Context
+
+// Unwrap is for humago.Unwrap.
+func (r *replies) Unwrap() huma.Context { return r.humaContext }
 
 // SetHeader notes the header of a replay.
 func (r *replies) SetHeader(name, value string) {

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 // Verdict writes the result of a check: what is intact to out, and what is broken to talk.
-func Verdict(out, talk io.Writer, v *trail.Verdict, json bool) error {
+func Verdict(out, talk io.Writer, v *pawl.Verdict, json bool) error {
 	if json {
 		if err := JSON(out, v); err != nil {
 			return err

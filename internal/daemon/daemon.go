@@ -14,10 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/metrics"
-	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/server"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 // A Daemon runs the components of a long-lived process beside its work.
@@ -67,11 +65,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		if err != nil {
 			return err
 		}
-		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log,
-			Verify: func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error) {
-				return trail.Verify(ctx, d.Store, job)
-			},
-			Examine: d.Examine})
+		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Examine: d.Examine})
 		m.WatchDatabase(d.Engine, time.Now)
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)

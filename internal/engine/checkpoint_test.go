@@ -126,7 +126,7 @@ func formed(t *testing.T, leaves []store.Leaf) []byte {
 	for i := range leaves {
 		must(t, json.NewEncoder(&lines).Encode(&leaves[i]))
 	}
-	head, err := json.Marshal(trail.CheckpointHead{Checkpoint: 1, Leaves: int64(len(leaves)), Digest: fmt.Sprintf("%x", sha256.Sum256(lines.Bytes()))})
+	head, err := json.Marshal(pawl.Checkpoint{Version: 1, Leaves: int64(len(leaves)), Digest: fmt.Sprintf("%x", sha256.Sum256(lines.Bytes()))})
 	must(t, err)
 	return append(append(head, '\n'), lines.Bytes()...)
 }

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -21,6 +22,7 @@ type Engine interface {
 	Schedules
 	Queues
 	Retention
+	Trails
 	Worker
 }
 
@@ -138,4 +140,19 @@ type Retention interface {
 	RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.Change, each func(pawl.Redaction)) (pawl.Redaction, error)
 	Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(pawl.Pruning)) (pawl.Pruning, error)
 	Prospects(ctx context.Context, age time.Duration) ([]pawl.Prospect, error)
+}
+
+// Trails checks the audit trail and copies it. The job is one of those that exist, or the zero
+// id for all entities of all workspaces.
+type Trails interface {
+	// VerifyTrail calls each, if not nil, with the number of entries that it has checked so
+	// far. A broken trail is a verdict and no error.
+	VerifyTrail(ctx context.Context, job pawl.ID, each func(entries int64)) (*pawl.Verdict, error)
+
+	// ExportTrail writes one row as JSON on each line.
+	ExportTrail(ctx context.Context, job pawl.ID, w io.Writer) error
+
+	// WriteCheckpoint writes the ends of all trails, by way of a temporary file in a folder;
+	// empty: that for temporary files.
+	WriteCheckpoint(ctx context.Context, w io.Writer, folder string) (*pawl.Checkpoint, error)
 }

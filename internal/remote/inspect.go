@@ -190,10 +190,5 @@ func (e *Engine) RedactJob(ctx context.Context, id pawl.ID, step string, c pawl.
 	return r, err
 }
 
-// Prune returns an error: the API has no operation for it.
-func (e *Engine) Prune(context.Context, time.Duration, pawl.Change, func(pawl.Pruning)) (pawl.Pruning, error) {
-	return pawl.Pruning{}, unsupported("removing what ended long ago (prune)", "run \"pawl prune\" on the machine of the database, or a server with --retention")
-}
-
 // inWorkspace returns the parameter for a workspace.
 func inWorkspace(workspace string) url.Values { return values("workspace_id", orDefault(workspace)) }

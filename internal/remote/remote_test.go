@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -395,5 +397,27 @@ func TestHeaders(t *testing.T) {
 	}))
 	if diff := cmp.Diff(actors, seen); diff != "" {
 		t.Errorf("actors (-want +got):\n%s", diff)
+	}
+}
+
+// TestPruneGoesOn: a server removes for some seconds with each request; the client asks until
+// there is no more, and adds up.
+func TestPruneGoesOn(t *testing.T) {
+	t.Parallel()
+	answers := []string{`{"removed":{"jobs":2,"entries":10,"busy":["j_1"]},"more":true}`, `{"removed":{"jobs":1,"entries":5,"busy":[]},"more":false}`}
+	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/retention/prune" || len(answers) == 0 {
+			t.Errorf("%s %s", r.Method, r.URL)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answers[0])
+		answers = answers[1:]
+	})
+	var told []int64
+	total, err := e.Prune(t.Context(), 30*24*time.Hour, pawl.Change{Reason: "as agreed"}, func(p pawl.Pruning) { told = append(told, p.Jobs) })
+	want := pawl.Pruning{Jobs: 3, Entries: 15, Busy: []string{"j_1"}}
+	if diff := cmp.Diff(want, total); err != nil || diff != "" || !slices.Equal(told, []int64{2, 3}) {
+		t.Errorf("%v, told %v (-want +got):\n%s", err, told, diff)
 	}
 }

@@ -173,6 +173,30 @@ func TestReadsAreTheSame(t *testing.T) {
 		{"Definition", func(e link.Engine) (any, error) { return e.Definition(ctx, job) }},
 		{"Counts", func(e link.Engine) (any, error) { return e.Counts(ctx, "default") }},
 		{"JobVersion", func(e link.Engine) (any, error) { return e.JobVersion(ctx, job) }},
+		{"VerifyTrail", func(e link.Engine) (any, error) { return e.VerifyTrail(ctx, job, nil) }},
+		{"VerifyTrail: all", func(e link.Engine) (any, error) { return e.VerifyTrail(ctx, pawl.ID{}, func(int64) {}) }},
+		{"VerifyTrail: unknown", func(e link.Engine) (any, error) { return e.VerifyTrail(ctx, clerk, nil) }},
+		{"ExportTrail", func(e link.Engine) (any, error) {
+			var b bytes.Buffer
+			err := e.ExportTrail(ctx, job, &b)
+			return b.String(), err
+		}},
+		{"ExportTrail: all", func(e link.Engine) (any, error) {
+			var b bytes.Buffer
+			err := e.ExportTrail(ctx, pawl.ID{}, &b)
+			return b.String(), err
+		}},
+		{"ExportTrail: unknown", func(e link.Engine) (any, error) { return nil, e.ExportTrail(ctx, clerk, &bytes.Buffer{}) }},
+		{"WriteCheckpoint", func(e link.Engine) (any, error) {
+			var b bytes.Buffer
+			head, err := e.WriteCheckpoint(ctx, &b, "")
+			if err != nil {
+				return nil, err
+			}
+			head.At = 0
+			_, leaves, _ := bytes.Cut(b.Bytes(), []byte("\n"))
+			return pair{head, string(leaves)}, nil
+		}},
 		{"Approvals", func(e link.Engine) (any, error) { return page(e.Approvals(ctx, "default", "", 10)) }},
 		{"Wait", func(e link.Engine) (any, error) {
 			j, err := e.Wait(ctx, done)
@@ -496,7 +520,7 @@ func TestUnsupported(t *testing.T) {
 	}
 	_, inTx := e.SubmitTx(ctx, nil)
 	_, private := e.RetryJob(ctx, pawl.ID{}, pawl.Retry{Private: true}, c)
-	_, pruned := e.Prune(ctx, time.Hour, c, nil)
+	_, pruned := e.Prune(ctx, time.Hour, pawl.Change{RequestID: "once"}, nil)
 	_, _, registered := e.Register(ctx, link.Registration{})
 	for name, err := range map[string]error{
 		"SubmitTx": inTx, "Private": submitting(pawl.Submission{Private: true}), "Dir": submitting(pawl.Submission{Dir: "/tmp"}),

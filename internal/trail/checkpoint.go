@@ -23,15 +23,6 @@ import (
 // retention. A comparison of two checkpoints shows what was removed from the database or put
 // back in between (K6).
 
-// A CheckpointHead is the first line of a checkpoint.
-type CheckpointHead struct {
-	Checkpoint int              `json:"checkpoint"` // version of the format: 1
-	At         pawl.Timestamp   `json:"at"`
-	Leaves     int64            `json:"leaves"`
-	Kinds      map[string]int64 `json:"kinds"`
-	Digest     string           `json:"digest"` // SHA-256 of all lines after this one
-}
-
 // MaxCheckpointLine bounds a line of a checkpoint, in bytes.
 const MaxCheckpointLine = 64 << 10
 
@@ -43,14 +34,14 @@ const anchorKind = "anchor."
 // WriteCheckpoint writes a checkpoint. The leaves pass through a temporary file in a folder,
 // since the header has their digest. The anchors come first but are read last, so that they
 // account for every entity that is missing from the leaves.
-func WriteCheckpoint(ctx context.Context, s store.Store, at time.Time, w io.Writer, dir string) (*CheckpointHead, error) {
+func WriteCheckpoint(ctx context.Context, s store.Store, at time.Time, w io.Writer, dir string) (*pawl.Checkpoint, error) {
 	spool, err := os.CreateTemp(dir, "pawl-checkpoint-*")
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(spool.Name())
 	defer spool.Close()
-	head := &CheckpointHead{Checkpoint: 1, At: pawl.Timestamp(pawl.Micros(at)), Kinds: make(map[string]int64)}
+	head := &header{Version: 1, At: pawl.Timestamp(pawl.Micros(at)), Kinds: make(map[string]int64)}
 	buffer := bufio.NewWriter(spool)
 	if err := head.entities(ctx, s, json.NewEncoder(buffer)); err != nil {
 		return nil, err
@@ -74,7 +65,7 @@ func WriteCheckpoint(ctx context.Context, s store.Store, at time.Time, w io.Writ
 	if _, err := w.Write(anchors); err != nil {
 		return nil, err
 	}
-	return head, copySpool(w, spool)
+	return (*pawl.Checkpoint)(head), copySpool(w, spool)
 }
 
 func copySpool(w io.Writer, spool *os.File) error {
@@ -85,7 +76,10 @@ func copySpool(w io.Writer, spool *os.File) error {
 	return err
 }
 
-func (h *CheckpointHead) entities(ctx context.Context, s store.Heads, to *json.Encoder) error {
+// A header is one in the making.
+type header pawl.Checkpoint
+
+func (h *header) entities(ctx context.Context, s store.Heads, to *json.Encoder) error {
 	for _, kind := range []string{lifecycle.Job.Name, lifecycle.Schedule.Name, lifecycle.Worker.Name} {
 		for after := int64(-1 << 63); ; {
 			page, err := s.Heads(ctx, kind, after, headPage)
@@ -108,7 +102,7 @@ func (h *CheckpointHead) entities(ctx context.Context, s store.Heads, to *json.E
 	return nil
 }
 
-func (h *CheckpointHead) anchors(ctx context.Context, s store.Retention) (lines []byte, err error) {
+func (h *header) anchors(ctx context.Context, s store.Retention) (lines []byte, err error) {
 	anchors, err := s.Anchors(ctx)
 	for i := range anchors {
 		a := &anchors[i]
@@ -129,7 +123,7 @@ func dayOf(key int64) string { return pawl.Time(store.Day(key)).Format(time.Date
 
 // A CheckpointReader reads a checkpoint line by line.
 type CheckpointReader struct {
-	Head CheckpointHead
+	Head pawl.Checkpoint
 
 	lines  *bufio.Scanner
 	digest interface {
@@ -147,7 +141,7 @@ func ReadCheckpoint(r io.Reader) (*CheckpointReader, error) {
 	if !c.lines.Scan() {
 		return nil, errors.Join(pawl.Errorf(pawl.Invalid, "line 1: want the header of a checkpoint"), c.lines.Err())
 	}
-	if err := json.Unmarshal(c.lines.Bytes(), &c.Head); err != nil || c.Head.Checkpoint != 1 {
+	if err := json.Unmarshal(c.lines.Bytes(), &c.Head); err != nil || c.Head.Version != 1 {
 		return nil, pawl.Errorf(pawl.Invalid, "line 1: want the header of a checkpoint, of form 1")
 	}
 	return c, nil

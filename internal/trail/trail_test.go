@@ -60,7 +60,7 @@ func TestVerifyExport(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	canceled(t, s, storetest.NewMint())
-	v, err := Verify(t.Context(), s, 0)
+	v, err := Verify(t.Context(), s, 0, nil)
 	if err != nil || !v.OK || v.Entities != 2 || v.Entries == 0 {
 		t.Fatalf("%+v, %v: want the trails of a job and a step", v, err)
 	}

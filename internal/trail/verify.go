@@ -14,55 +14,34 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// A Verdict is the result of a check of the trail.
-type Verdict struct {
-	OK       bool   `json:"ok"`
-	Entities int    `json:"entities"`
-	Entries  int64  `json:"entries"`
-	Fault    *Fault `json:"fault"`
-	Refused  int64  `json:"refused"` // facts that came too late; no trail has them
-
-	Removed []Removed `json:"removed,omitempty"` // by retention
-}
-
-// A Fault is the first broken row.
-type Fault struct {
-	Entity   string     `json:"entity"`
-	Sequence int64      `json:"sequence"`
-	Code     audit.Code `json:"code"`
-	Message  string     `json:"message"`
-}
-
-// A Removed counts what retention has removed of one kind.
-type Removed struct {
-	Kind  string         `json:"kind"`
-	Count int64          `json:"count"`
-	Days  int            `json:"days"` // days of creation
-	From  pawl.Timestamp `json:"from"` // when the first one was created
-	Until pawl.Timestamp `json:"until"`
-}
-
 // errStop ends a walk over trails early.
 var errStop = errors.New("found")
 
-// Verify checks the trails of a store, or those of a job and its steps.
-func Verify(ctx context.Context, s store.Store, job rowkey.Job) (*Verdict, error) {
-	v := &Verdict{OK: true}
+// Verify checks the trails of a store, or those of a job and its steps. It calls each, if not
+// nil, with the number of entries that it has checked so far.
+func Verify(ctx context.Context, s store.Store, job rowkey.Job, each func(entries int64)) (*pawl.Verdict, error) {
+	v := verdict{Verdict: pawl.Verdict{OK: true}, each: each}
 	err := v.trails(ctx, s, job)
 	if errors.Is(err, errStop) {
 		err = nil
 	}
-	return v, err
+	return &v.Verdict, err
 }
 
-func (v *Verdict) trails(ctx context.Context, s store.Store, job rowkey.Job) (err error) {
+// A verdict is one in the making.
+type verdict struct {
+	pawl.Verdict
+	each func(entries int64)
+}
+
+func (v *verdict) trails(ctx context.Context, s store.Store, job rowkey.Job) (err error) {
 	check := &Verifier{Views: s}
 	defer func() { v.Entities, v.Entries = check.Entities, check.Entries }()
 	found := func(f *audit.Fault, err error) error {
 		if f == nil || err != nil {
 			return err
 		}
-		v.OK, v.Fault = false, faultOf(f)
+		v.OK, v.Fault = false, f
 		return errStop
 	}
 	if v.Refused, err = s.Refused(ctx, job); err != nil {
@@ -74,10 +53,14 @@ func (v *Verdict) trails(ctx context.Context, s store.Store, job rowkey.Job) (er
 	}
 	err = s.Trails(ctx, job, func(t store.TrailOf) error {
 		if t.ID == "" {
-			v.OK, v.Fault = false, &Fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Kind, t.Entries, anchors)}
+			v.OK, v.Fault = false, &audit.Fault{Sequence: 1, Code: audit.FaultRecord, Message: missingRecord(t.Kind, t.Entries, anchors)}
 			return errStop
 		}
-		return found(check.Take(ctx, t))
+		err := found(check.Take(ctx, t))
+		if v.each != nil {
+			v.each(check.Entries)
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -102,13 +85,13 @@ func missingRecord(kind string, trail []audit.Entry, anchors []audit.Anchor) str
 }
 
 // anchors checks and counts the anchors of retention.
-func (v *Verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, error) {
+func (v *verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, error) {
 	anchors, err := s.Anchors(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if f := audit.VerifyAnchors(anchors); f != nil {
-		v.OK, v.Fault = false, faultOf(f)
+		v.OK, v.Fault = false, f
 		return nil, errStop
 	}
 	days := map[string]map[int64]bool{}
@@ -116,7 +99,7 @@ func (v *Verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, e
 		n := &anchors[i]
 		if days[n.Kind] == nil {
 			days[n.Kind] = map[int64]bool{}
-			v.Removed = append(v.Removed, Removed{Kind: n.Kind, From: pawl.Timestamp(n.FirstCreated)})
+			v.Removed = append(v.Removed, pawl.RemovedTrails{Kind: n.Kind, From: pawl.Timestamp(n.FirstCreated)})
 		}
 		r := &v.Removed[len(v.Removed)-1]
 		days[n.Kind][n.Day] = true
@@ -130,12 +113,10 @@ func (v *Verdict) anchors(ctx context.Context, s store.Store) ([]audit.Anchor, e
 // line's number.
 const CodeLine audit.Code = "line"
 
-func faultOf(f *audit.Fault) *Fault { return &Fault{f.Entity, f.Sequence, f.Code, f.Message} }
-
 // VerifyExport checks an exported trail.
-func VerifyExport(lines io.Reader) *Verdict {
+func VerifyExport(lines io.Reader) *pawl.Verdict {
 	replayed, err := audit.VerifyLines(lines)
-	v := &Verdict{OK: err == nil, Entities: len(replayed)}
+	v := &pawl.Verdict{OK: err == nil, Entities: len(replayed)}
 	for _, r := range replayed {
 		v.Entries += r.Seq
 	}
@@ -143,9 +124,9 @@ func VerifyExport(lines io.Reader) *Verdict {
 	switch {
 	case err == nil:
 	case errors.As(err, &broken):
-		v.Fault = faultOf(broken)
+		v.Fault = broken
 	default:
-		v.Fault = &Fault{Code: CodeLine, Message: err.Error()}
+		v.Fault = &audit.Fault{Code: CodeLine, Message: err.Error()}
 	}
 	return v
 }

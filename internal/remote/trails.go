@@ -1,0 +1,127 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// stream passes the body of an answer to f while it comes. It is not asked for again.
+func (e *Engine) stream(ctx context.Context, c *call, f func(io.Reader) error) error {
+	c.method = http.MethodGet
+	r, err := e.request(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	response, err := e.http.Do(r)
+	if err != nil {
+		return e.unreachable(err)
+	}
+	defer func() { _ = response.Body.Close() }() // it was read, or is given up
+	if response.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+		if err != nil {
+			return e.unreachable(err)
+		}
+		return e.errorOf(c, response, text)
+	}
+	return f(&arriving{response.Body, e})
+}
+
+// arriving is a body whose end before its time is an error of the server.
+type arriving struct {
+	body io.Reader
+	e    *Engine
+}
+
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.body.Read(p)
+	if err != nil && err != io.EOF {
+		err = a.e.unreachable(err)
+	}
+	return n, err
+}
+
+// VerifyTrail checks the trails of a job and its steps, or, for the zero id, all trails.
+func (e *Engine) VerifyTrail(ctx context.Context, job pawl.ID, each func(entries int64)) (v *pawl.Verdict, err error) {
+	if job != (pawl.ID{}) {
+		return read[pawl.Verdict](ctx, e, "verify-audit", "/api/audit/verify", "job_id", job.Public(pawl.JobPrefix))
+	}
+	err = e.stream(ctx, &call{operation: "verify-trails", path: "/api/audit/verify-all"}, func(body io.Reader) error {
+		for lines := json.NewDecoder(body); v == nil; {
+			var line struct {
+				Entries int64         `json:"entries"`
+				Verdict *pawl.Verdict `json:"verdict"`
+			}
+			if err := lines.Decode(&line); err != nil {
+				return err
+			}
+			if v = line.Verdict; v == nil && each != nil {
+				each(line.Entries)
+			}
+		}
+		return nil
+	})
+	return v, err
+}
+
+// ExportTrail writes the rows of these trails as JSON lines.
+func (e *Engine) ExportTrail(ctx context.Context, job pawl.ID, w io.Writer) error {
+	c := &call{operation: "export-trails", path: "/api/audit/export"}
+	if job != (pawl.ID{}) {
+		c = &call{operation: "export-job-trail", path: jobPath(job) + "/trail"}
+	}
+	return e.stream(ctx, c, func(body io.Reader) error {
+		_, err := io.Copy(w, body)
+		return err
+	})
+}
+
+// WriteCheckpoint writes the ends of all trails. It needs no temporary file.
+func (e *Engine) WriteCheckpoint(ctx context.Context, w io.Writer, _ string) (head *pawl.Checkpoint, err error) {
+	err = e.stream(ctx, &call{operation: "write-checkpoint", path: "/api/audit/checkpoint"}, func(body io.Reader) error {
+		lines := bufio.NewReader(body)
+		first, err := lines.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(first, &head); err != nil {
+			return err
+		}
+		_, err = io.Copy(w, io.MultiReader(bytes.NewReader(first), lines))
+		return err
+	})
+	return head, err
+}
+
+// Prune removes what ended longer ago than age, a few seconds with each request.
+func (e *Engine) Prune(ctx context.Context, age time.Duration, c pawl.Change, each func(pawl.Pruning)) (pawl.Pruning, error) {
+	total := pawl.Pruning{Busy: []string{}}
+	if c.RequestID != "" {
+		return total, unsupported("removing under a request id", "leave it out: what is removed is removed once")
+	}
+	for {
+		var step struct {
+			Removed pawl.Pruning `json:"removed"`
+			More    bool         `json:"more"`
+		}
+		_, err := e.do(ctx, command("prune", "/api/retention/prune", c, struct {
+			note
+			OlderThan string `json:"older_than"`
+		}{note{c.Reason}, age.String()}), &step)
+		if err != nil {
+			return total, err
+		}
+		total.Add(&step.Removed)
+		each(total)
+		if !step.More {
+			return total, nil
+		}
+	}
+}
