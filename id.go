@@ -23,6 +23,8 @@ const (
 	JobPrefix    = "j_"
 	WorkerPrefix = "w_"
 	StepPrefix   = "st_"
+
+	ReservationPrefix = "r_"
 )
 
 // keyEpoch is 2024-01-01T00:00:00Z in Unix seconds. Keys last until 2092.

@@ -69,6 +69,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
@@ -167,6 +168,18 @@ func (q *Queues) Limit(ctx context.Context, set []pawl.Quota, c pawl.Change) err
 		limits[i] = l
 	}
 	return q.engine.SetQuotas(ctx, limits, q.by(c))
+}
+
+// Reserve keeps slots of the limit of a depth from jobs, until Release or until ttl has
+// passed: 1 s to 1 h, in whole seconds. They count as taken. An empty workspace is the
+// client's. Too few free slots are an error of kind Conflict.
+func (q *Queues) Reserve(ctx context.Context, workspace string, depth, slots int, ttl time.Duration, c pawl.Change) (pawl.ReservationView, error) {
+	return q.engine.Reserve(ctx, q.workspace(workspace), depth, slots, ttl, q.by(c))
+}
+
+// Release ends a reservation. One that has ended already is an error of kind NotFound.
+func (q *Queues) Release(ctx context.Context, workspace string, id pawl.ID, c pawl.Change) (pawl.ReservationView, error) {
+	return q.engine.Release(ctx, q.workspace(workspace), id, q.by(c))
 }
 
 // Limits lists the limits of a workspace by name, with what is taken of each. An empty

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,15 +21,16 @@ const quotaLong = `Quotas limit what runs in a workspace. Without a quota there 
                        as many as it has workers, and is PENDING without
   queue/NAME           steps of a queue in progress at once
 
-Lowering a quota stops nothing that runs. Other processes learn of a change within a
-second.`
+A reservation takes slots of a depth for what is not a job, until it is released or
+expires. Lowering a quota stops nothing that runs. Other processes learn of a change
+within a second.`
 
 func newQuota(a *app) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "quota", Short: "Limit jobs and queues", Long: quotaLong,
 		Example: "  pawl quota set queue/billing 2\n  pawl quota list",
 	})
-	c.AddCommand(newQuotaList(a), newQuotaSet(a), newQuotaClear(a), newQuotaPreset(a))
+	c.AddCommand(newQuotaList(a), newQuotaSet(a), newQuotaClear(a), newQuotaPreset(a), newQuotaReserve(a), newQuotaRelease(a))
 	return c
 }
 
@@ -130,6 +132,59 @@ func newQuotaPreset(a *app) *cobra.Command {
 			}
 			return a.setQuotas(c.Context(), reason, set...)
 		},
+	}
+	bindReason(c, &reason)
+	return c
+}
+
+func newQuotaReserve(a *app) *cobra.Command {
+	span, reason, form := time.Minute, "", formText
+	c := &cobra.Command{
+		Use: "reserve DEPTH SLOTS", Short: "Take slots of a depth for some time",
+		Long:    "Take SLOTS, 1 to 10, of the quota of DEPTH, 0 to 5, until they are released or expire, and\nprint the id of the reservation. Too few free slots are a conflict (exit 5). A depth without\na quota has slots without end.",
+		Example: "  pawl quota reserve 0 2 --for 10m --reason \"a backup runs\"",
+		Args:    want(2, 2, "a DEPTH and SLOTS"),
+		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+			depth, errDepth := strconv.Atoi(args[0])
+			slots, errSlots := strconv.Atoi(args[1])
+			if errDepth != nil || errSlots != nil {
+				return usage("", "DEPTH %q and SLOTS %q: want two numbers", args[0], args[1])
+			}
+			r, err := cl.Queues.Reserve(ctx, a.workspace, depth, slots, span, a.change(reason))
+			if err != nil {
+				return err
+			}
+			return a.show(form, r, func() error {
+				_, err := fmt.Fprintln(a.stdout, r.ID)
+				return err
+			})
+		}),
+	}
+	c.Flags().DurationVar(&span, "for", span, "how long: 1s to 1h, in whole seconds")
+	bindReason(c, &reason)
+	bindForm(c, &form, "the reservation")
+	return c
+}
+
+func newQuotaRelease(a *app) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use: "release RESERVATION", Short: "Release reserved slots",
+		Long:    "Release reserved slots before they expire. A reservation that has ended is not found\n(exit 3).",
+		Example: "  pawl quota release r_019ac1f0a3c47d5e8f00112233445566",
+		Args:    want(1, 1, "a RESERVATION"),
+		RunE: a.on(func(ctx context.Context, cl *client.Client, args []string) error {
+			id, err := pawl.ParseID(pawl.ReservationPrefix, args[0])
+			if err != nil {
+				return usage("", "RESERVATION %q: want the id that \"pawl quota reserve\" printed", args[0])
+			}
+			r, err := cl.Queues.Release(ctx, a.workspace, id, a.change(reason))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "%d slots of depth/%d are released\n", r.Slots, r.Depth)
+			return err
+		}),
 	}
 	bindReason(c, &reason)
 	return c

@@ -90,7 +90,7 @@ var neutralities = []struct {
 	to string
 }{
 	{regexp.MustCompile(`(?m)^ *"request_id": "[0-9A-Z]{26}",\n`), ""}, // a random one
-	{regexp.MustCompile(`\b(j|st|w|sc)_[0-9a-f]{32}\b`), "$1"},
+	{regexp.MustCompile(`\b(j|st|w|sc|r)_[0-9a-f]{32}\b`), "$1"},
 	{regexp.MustCompile(`\bsha256:[0-9a-f]+\b`), "HASH"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)?`), "TIME"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "TIME"},

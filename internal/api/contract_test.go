@@ -294,6 +294,11 @@ func testContract(t *testing.T, d *drive) {
 	d.want(422, "POST", "/api/resources/quotas", `{"quotas":[{"name":"shelf/a","slots":2}]}`)
 	d.want(200, "POST", "/api/resources/quotas/preset", `{"preset":"hierarchy"}`)
 	d.want(200, "GET", "/api/queues", "")
+	reserved := d.want(201, "POST", "/api/resources/allocate", `{"depth":5,"worker_count":1,"ttl_s":60,"reason":"a backup"}`).field(t, "reservation_id").(string)
+	d.want(409, "POST", "/api/resources/allocate", `{"depth":5,"worker_count":1,"ttl_s":60}`)
+	d.want(422, "POST", "/api/resources/allocate", `{"depth":6,"worker_count":1,"ttl_s":60}`)
+	d.want(200, "POST", "/api/resources/release", `{"reservation_id":"`+reserved+`"}`)
+	d.want(404, "POST", "/api/resources/release", `{"reservation_id":"`+reserved+`"}`)
 
 	// Workers.
 	clerk := d.want(200, "GET", "/api/workers", "").field(t, "items.0.id").(string)

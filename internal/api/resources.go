@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
@@ -23,6 +25,10 @@ func (s *Service) resourceOperations() []operation {
 			summary: "Set several limits, all or none", detail: "Sets limits, or removes those with -1 slots, in one commit. Answers all limits of the workspace.", add: does(s, s.setQuotas)},
 		{id: "preset-quotas", method: post, path: "/api/resources/quotas/preset", role: Admin, repeat: settles, errors: []Slug{SlugConflict}, tag: tag,
 			summary: "Set limits that go together", detail: "Sets depth/0 to depth/5 to 10, 8, 5, 3, 2 and 1: fewer slots for jobs that are deeper below others.", add: does(s, s.presetQuotas)},
+		{id: "allocate-resources", method: post, path: "/api/resources/allocate", role: Operator, repeat: replayed, good: []int{201}, errors: []Slug{SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
+			summary: "Reserve slots of the limit of a depth", detail: "Keeps slots from jobs until they are released, or until ttl_s seconds have passed. They count as taken. A depth without a limit has slots without end.", add: does(s, s.allocate)},
+		{id: "release-resources", method: post, path: "/api/resources/release", role: Operator, repeat: replayed, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
+			summary: "Release reserved slots", detail: "Ends a reservation. One that was released or has expired is 404.", add: does(s, s.release)},
 		{id: "list-queues", method: get, path: "/api/queues", role: Viewer, tag: tag,
 			summary: "List queues by name", detail: "Lists the queues of a workspace that steps wait in, workers serve or limits name.", add: does(s, s.listQueues)},
 	}
@@ -128,4 +134,56 @@ func (s *Service) listQueues(ctx context.Context, in *struct{ OfWorkspace }) (*b
 		return nil, err
 	}
 	return pageOf(queues, ""), nil
+}
+
+// A reservation is the answer to what makes or ends one.
+type reservation struct {
+	Status   int
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Body     pawl.ReservationView
+}
+
+func (s *Service) allocate(ctx context.Context, in *struct {
+	Key
+	Body struct {
+		Note
+		Workspace string `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace. Default: default."`
+		Depth     int    `json:"depth,omitempty" minimum:"0" maximum:"5" doc:"The depth of the jobs for which the slots are. Default: 0."`
+		Slots     int    `json:"worker_count" minimum:"1" maximum:"10" doc:"How many slots."`
+		TTL       int    `json:"ttl_s" minimum:"1" maximum:"3600" doc:"The seconds until the reservation expires." example:"60"`
+	}
+}) (*reservation, error) {
+	b := &in.Body
+	c, err := in.change(ctx, b.Note)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Engine.Reserve(ctx, b.Workspace, b.Depth, b.Slots, time.Duration(b.TTL)*time.Second, c)
+	if err != nil {
+		return nil, err
+	}
+	return &reservation{Status: http.StatusCreated, Replayed: replayedHeader(r.Replayed), Body: r}, nil
+}
+
+func (s *Service) release(ctx context.Context, in *struct {
+	Key
+	Body struct {
+		Note
+		Workspace string `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace. Default: default."`
+		ID        string `json:"reservation_id" maxLength:"64" doc:"As allocate-resources has answered." example:"r_019ac1f0a3c47d5e8f00112233445566"`
+	}
+}) (*reservation, error) {
+	id, err := parseID(pawl.ReservationPrefix, in.Body.ID, "reservation")
+	if err != nil {
+		return nil, err
+	}
+	c, err := in.change(ctx, in.Body.Note)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Engine.Release(ctx, in.Body.Workspace, id, c)
+	if err != nil {
+		return nil, err
+	}
+	return &reservation{Status: http.StatusOK, Replayed: replayedHeader(r.Replayed), Body: r}, nil
 }

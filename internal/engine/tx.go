@@ -53,6 +53,8 @@ type tx struct {
 	enqueued    []pawl.StepKey // by this transaction; some may have been claimed since
 	versions    []*pawl.Version
 	quotas      []*pawl.Quota
+	reserved    []*pawl.Reservation
+	released    []*pawl.Reservation
 	newSignals  []*pawl.Signal
 	taken       []*pawl.Signal
 	slots       []store.Pool // taken by this transaction, one entry per slot
@@ -97,7 +99,7 @@ type journal struct {
 	answered                      []store.IdempotencyKey
 	entries, refusals, defs, enqs int
 
-	versions, quotas, signals, taken, slots, handoffs, counted int
+	versions, quotas, signals, taken, slots, handoffs, counted, reserved, released int
 }
 
 // definition returns a definition that is in memory. If it is not, the error is a *need, or
@@ -153,6 +155,7 @@ func (t *tx) open() {
 		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
 		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), handoffs: len(t.handoffs), counted: len(t.counted),
+		reserved: len(t.reserved), released: len(t.released),
 	}
 }
 
@@ -184,6 +187,7 @@ func (t *tx) undo() {
 	t.handoffs = t.handoffs[:j.handoffs]
 	t.versions, t.quotas, t.slots = t.versions[:j.versions], t.quotas[:j.quotas], t.slots[:j.slots]
 	t.newSignals, t.taken = t.newSignals[:j.signals], t.taken[:j.taken]
+	t.reserved, t.released = t.reserved[:j.reserved], t.released[:j.released]
 	for _, k := range j.answered {
 		delete(t.answers, k)
 	}
@@ -507,7 +511,8 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 // entries, and the payload that it writes.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
-		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
+		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken,
+		NewReservations: t.reserved, Released: t.released}
 	err := t.sealNotes()
 	for _, h := range t.jobs {
 		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
@@ -557,7 +562,7 @@ func (t *tx) changes() (*store.Changes, error) {
 	// All writers lock the rows of a commit in the same order.
 	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
 	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
-	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers)+len(c.Schedules)+len(c.Versions)+len(c.Quotas) == 0 {
+	if c.Empty() {
 		return nil, nil
 	}
 	return c, nil

@@ -133,6 +133,8 @@ type Queues interface {
 	Queues(ctx context.Context, workspace string) ([]pawl.QueueView, error)
 	SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error
 	Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error)
+	Reserve(ctx context.Context, workspace string, depth, slots int, ttl time.Duration, c pawl.Change) (pawl.ReservationView, error)
+	Release(ctx context.Context, workspace string, id pawl.ID, c pawl.Change) (pawl.ReservationView, error)
 }
 
 // Retention removes what ended long ago, and withholds payload.

@@ -78,7 +78,7 @@ func (l *Limits) Demands(j *pawl.Job, def *workflow.Definition) []Demand {
 		if def.AnyWorkers {
 			takes = max(1, min(takes, slots))
 		}
-		all = append(all, Demand{depthPool(j.Workspace, j.Depth), takes, slots})
+		all = append(all, Demand{DepthPool(j.Workspace, j.Depth), takes, slots})
 	}
 	return all
 }
@@ -90,7 +90,7 @@ func PoolOf(q *pawl.Quota) store.Pool {
 		return QueuePool(q.Workspace, rest)
 	}
 	depth, _ := strconv.Atoi(rest) // checked when it was set
-	return depthPool(q.Workspace, depth)
+	return DepthPool(q.Workspace, depth)
 }
 
 // QueuePool returns the pool for the limit of a queue.
@@ -99,6 +99,7 @@ func QueuePool(workspace, queue string) store.Pool {
 }
 
 // depthPool returns the pool for the quota of a depth (J7).
-func depthPool(workspace string, depth int) store.Pool {
+// DepthPool returns the pool for the limit of a depth.
+func DepthPool(workspace string, depth int) store.Pool {
 	return store.Pool{Kind: store.PoolQuota, Key: pawl.PoolKey(workspace, "depth", strconv.Itoa(depth))}
 }

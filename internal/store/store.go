@@ -128,6 +128,8 @@ type Query struct {
 	Nodes     []rowkey.Job        // of these jobs, every step of instance 0, locked
 	Held      []rowkey.Worker     // the steps in progress that these workers hold, locked
 	Claims    []ClaimQuery        // one ClaimFacts each, in this order
+
+	Reservations []pawl.ID // locked; without those that have expired
 }
 
 // MaxMarked bounds the marked steps of one job that are read at once (Views.Marked).
@@ -170,7 +172,7 @@ type PoolKind int
 // The kinds of pools.
 const (
 	PoolJobs  PoolKind = 1 // one slot for each RUNNING job with that Pool
-	PoolQuota PoolKind = 2 // WorkerCount slots for each RUNNING job with that Quota
+	PoolQuota PoolKind = 2 // WorkerCount slots for each RUNNING job with that Quota, and those of reservations
 	PoolSteps PoolKind = 3 // one slot for each step in progress with that Pool
 )
 
@@ -200,22 +202,25 @@ type ClaimQuery struct {
 // Facts are what a transaction saw. The caller may change the records; the store writes only
 // what is in Changes.
 type Facts struct {
-	Now        int64                               // the database's clock
-	Keys       map[IdempotencyKey]*Answer          // every requested key; see Answer
-	Pools      map[Pool]int                        // taken slots of every requested pool
-	Versions   map[pawl.WorkflowName]*pawl.Version // of the registered names
-	Schedules  map[rowkey.Schedule]*pawl.Schedule
-	Signals    map[rowkey.Job][]*pawl.Signal // with data
-	Untaken    map[rowkey.Job]Untaken
-	Workers    map[rowkey.Worker]*pawl.Worker
-	Jobs       map[rowkey.Job]*pawl.Job
-	Steps      map[pawl.StepKey]*pawl.Step
-	Waiting    map[rowkey.Job][]pawl.StepKey // keys into Steps, in order
-	Open       map[rowkey.Job][]pawl.StepKey
-	Nodes      map[rowkey.Job][]pawl.StepKey
-	Held       map[rowkey.Worker][]pawl.StepKey
-	Claims     []ClaimFacts // one for each ClaimQuery
-	Unreadable int          // rows that cannot be decoded: they are omitted, but count towards a limit
+	Now       int64                               // the database's clock
+	Keys      map[IdempotencyKey]*Answer          // every requested key; see Answer
+	Pools     map[Pool]int                        // taken slots of every requested pool
+	Versions  map[pawl.WorkflowName]*pawl.Version // of the registered names
+	Schedules map[rowkey.Schedule]*pawl.Schedule
+	Signals   map[rowkey.Job][]*pawl.Signal // with data
+	Untaken   map[rowkey.Job]Untaken
+	Workers   map[rowkey.Worker]*pawl.Worker
+	Jobs      map[rowkey.Job]*pawl.Job
+	Steps     map[pawl.StepKey]*pawl.Step
+	Waiting   map[rowkey.Job][]pawl.StepKey // keys into Steps, in order
+	Open      map[rowkey.Job][]pawl.StepKey
+	Nodes     map[rowkey.Job][]pawl.StepKey
+	Held      map[rowkey.Worker][]pawl.StepKey
+	Claims    []ClaimFacts // one for each ClaimQuery
+
+	Reservations map[pawl.ID]*pawl.Reservation
+
+	Unreadable int // rows that cannot be decoded: they are omitted, but count towards a limit
 }
 
 // Untaken is the number of signals of a job that no step has taken, at most MaxSignals, and
@@ -251,7 +256,17 @@ type Changes struct {
 	NewSignals   []*pawl.Signal
 	Taken        []*pawl.Signal // signals whose Taken is stored
 
+	NewReservations []*pawl.Reservation
+	Released        []*pawl.Reservation // reservations to be removed
+
 	Answers map[IdempotencyKey]*Answer // for keys that the query found new
+}
+
+// Empty reports whether there is nothing to write.
+func (c *Changes) Empty() bool {
+	return len(c.Definitions)+len(c.NewWorkers)+len(c.NewJobs)+len(c.NewSteps)+len(c.Workers)+len(c.Jobs)+len(c.Steps)+len(c.Entries)+
+		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
+		len(c.NewReservations)+len(c.Released)+len(c.Answers) == 0
 }
 
 // An Update writes a record that was at version Was. Bodies (output, error, input, metadata)

@@ -98,6 +98,7 @@ var (
 	scheduleEntryColumns = join(columns("bigint schedule"), workerEntryColumns[1:])
 	definitionColumns    = columns("bigint id, bytea hash, text name, bytea source, bigint created_at")
 	versionColumns       = columns("text workspace, text name, bigint version, bigint definition, text dir, bigint at, text actor, text reason")
+	reservationColumns   = columns("bytea uuid, text workspace, bigint depth, bigint slots, bigint pool, bigint expires_at, text actor, text reason")
 	quotaColumns         = columns("text workspace, text name, bigint slots, bigint at, text actor, text reason")
 	signalColumns        = columns("bigint job, bigint seq, text name, text data, bigint at, text actor, bigint taken")
 	refusalColumns       = columns("bigint job, bigint ord, bigint at, bigint claim, text event, text actor, text why, text data")

@@ -21,8 +21,8 @@ const (
 // partitionLock is the advisory lock under which partitions are made.
 const partitionLock = 0x7061776d
 
-// Maintain makes the partitions of the coming days and deletes expired idempotency keys and
-// silent processes. It has to be called every hour, by any number of processes; Open calls it
+// Maintain makes the partitions of the coming days and deletes expired idempotency keys,
+// reservations and silent processes. It has to be called every hour, by any number of processes; Open calls it
 // too. Rows without a partition are stored in the one called audit_rest, so a Maintain that
 // was late or failed loses nothing.
 func (db *DB) Maintain(ctx context.Context) error {
@@ -31,6 +31,9 @@ func (db *DB) Maintain(ctx context.Context) error {
 	}
 	if _, err := db.pool.Exec(ctx, "delete from idempotency where expires_at > 0 and expires_at <= "+clock); err != nil {
 		return queryError("forget expired idempotency keys", err)
+	}
+	if _, err := db.pool.Exec(ctx, "delete from reservation where expires_at <= "+clock); err != nil {
+		return queryError("forget expired reservations", err)
 	}
 	return db.forgetSilent(ctx)
 }

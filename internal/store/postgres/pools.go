@@ -22,7 +22,8 @@ var (
 // slotsTaken returns kind, key and the taken slots of each pool.
 const slotsTaken = `select u.kind, u.key, coalesce(case u.kind
   when 1 then (select count(*) from job where line = 3 and pool <> 0 and pool = u.key)
-  when 2 then (select sum(worker_count) from job where line = 3 and quota <> 0 and quota = u.key)
+  when 2 then coalesce((select sum(worker_count) from job where line = 3 and quota <> 0 and quota = u.key), 0)
+    + coalesce((select sum(slots) from reservation where pool = u.key and expires_at > ` + clock + `), 0)
   when 3 then (select count(*) from step where line = 2 and pool = u.key) end, 0)::bigint
 from (select unnest($1::bigint[]) as kind, unnest($2::bigint[]) as key) u`
 

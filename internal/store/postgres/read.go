@@ -134,6 +134,7 @@ func newReading(q *store.Query) *reading {
 		Workers: map[rowkey.Worker]*pawl.Worker{}, Jobs: map[rowkey.Job]*pawl.Job{},
 		Steps: map[pawl.StepKey]*pawl.Step{}, Waiting: map[rowkey.Job][]pawl.StepKey{},
 		Open: map[rowkey.Job][]pawl.StepKey{}, Nodes: map[rowkey.Job][]pawl.StepKey{}, Held: map[rowkey.Worker][]pawl.StepKey{},
+		Reservations: map[pawl.ID]*pawl.Reservation{},
 	}}
 }
 
@@ -182,6 +183,7 @@ func (r *reading) queue(p *pipe) {
 		p.add(countSignals, func(c *cursor) { r.Untaken[rowkey.Job(c.num())] = store.Untaken{Count: c.int(), Bytes: c.int()} }, nums(q.Untaken), num(store.MaxSignals))
 	}
 	r.queueNames(p)
+	r.queueReservations(p)
 	r.queueSteps(p)
 	r.queueClaims(p)
 	if len(r.ahead) > 0 {

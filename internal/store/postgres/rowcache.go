@@ -65,7 +65,8 @@ type cachedWorker struct {
 // plainly reports whether a query asks for rows only by their keys.
 func plainly(q *store.Query) bool {
 	return len(q.Keys)+len(q.Pools)+len(q.Names)+len(q.Schedules)+len(q.Scheduled)+len(q.Signals)+len(q.Untaken)+
-		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims) == 0
+		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims)+
+		len(q.Reservations) == 0
 }
 
 // find returns the facts for a query from the cache, or nil if the cache is not sufficient.

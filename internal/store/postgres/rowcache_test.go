@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -47,5 +48,21 @@ func TestWhatHeldAJobHoldsAnother(t *testing.T) {
 	step.Job = jobs[1].Key()
 	if r := c.find(&store.Query{Jobs: []rowkey.Job{step.Job}, Steps: []pawl.StepKey{step}}); r != nil {
 		t.Errorf("the second job has a step: %+v", r.Steps[step])
+	}
+}
+
+// TestOnlyKeysAreFoundInTheCache: a query that asks for anything but rows by their keys is
+// answered by the server.
+func TestOnlyKeysAreFoundInTheCache(t *testing.T) {
+	t.Parallel()
+	keyed := map[string]bool{"Workers": true, "Watched": true, "Jobs": true, "Steps": true}
+	of := reflect.TypeFor[store.Query]()
+	for i := range of.NumField() {
+		var q store.Query
+		v := reflect.ValueOf(&q).Elem().Field(i)
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		if name := of.Field(i).Name; plainly(&q) != keyed[name] {
+			t.Errorf("a query of %s: plainly is %v", name, plainly(&q))
+		}
 	}
 }

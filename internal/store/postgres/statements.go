@@ -8,7 +8,7 @@ var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning
 	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
 	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known,
 	verifyWorkers, verifyJobs, verifySteps, stamped,
-	newSchedules, setSchedules, newVersions, setQuotas, dropQuotas, newSignals, setTaken,
+	newSchedules, setSchedules, newVersions, setQuotas, dropQuotas, readReservations, newReservations, dropReservations, newSignals, setTaken,
 	newEntries, newWorkerRows, newScheduleRows, newRefusals, setAnswers, dropKeys,
 	agenda,
 	tidy,

@@ -54,6 +54,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.steps(f, ch)
 	w.versions(ch.Versions)
 	w.quotas(ch.Quotas)
+	w.reservations(ch)
 	w.signals(ch)
 	w.trail(ch.Entries)
 	w.refusals(ch.Refusals)

@@ -35,12 +35,14 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Open:      make(map[rowkey.Job][]pawl.StepKey, len(q.Open)),
 		Nodes:     make(map[rowkey.Job][]pawl.StepKey, len(q.Nodes)),
 		Held:      make(map[rowkey.Worker][]pawl.StepKey, len(q.Held)),
+
+		Reservations: make(map[pawl.ID]*pawl.Reservation, len(q.Reservations)),
 	}}
 	if err := c.cache.refresh(c); err != nil {
 		return nil, err
 	}
 	for _, part := range []func(*store.Query) error{
-		r.keys, r.pools, r.names, r.schedules, r.named, r.signals, r.found, r.held, r.claims,
+		r.keys, r.pools, r.names, r.schedules, r.named, r.signals, r.found, r.held, r.claims, r.reservations,
 	} {
 		if err := part(q); err != nil {
 			return nil, err

@@ -18,14 +18,19 @@ var poolCounts = map[store.PoolKind]statement{
 }
 
 // taken counts the taken slots of pools. A write transaction locks them: there is one writer.
-func (c *conn) taken(pools []store.Pool) (map[store.Pool]int, error) {
+func (c *conn) taken(pools []store.Pool, now int64) (map[store.Pool]int, error) {
 	counts := make(map[store.Pool]int, len(pools))
 	for _, p := range pools {
 		s, ok := poolCounts[p.Kind]
 		if !ok {
 			return nil, fmt.Errorf("kind %d of pool %d: want %d, %d or %d", p.Kind, p.Key, store.PoolJobs, store.PoolQuota, store.PoolSteps)
 		}
-		err := c.each(s, func(b *row) { b.int(int64(p.Key)) }, func(cols *columns) error {
+		err := c.each(s, func(b *row) {
+			b.int(int64(p.Key))
+			if p.Kind == store.PoolQuota {
+				b.int(now)
+			}
+		}, func(cols *columns) error {
 			counts[p] = int(cols.int()) // NULL, the sum of nothing, reads as 0
 			return nil
 		})
@@ -37,7 +42,7 @@ func (c *conn) taken(pools []store.Pool) (map[store.Pool]int, error) {
 }
 
 func (r *reading) pools(q *store.Query) (err error) {
-	r.f.Pools, err = r.c.taken(q.Pools)
+	r.f.Pools, err = r.c.taken(q.Pools, r.f.Now)
 	return err
 }
 
@@ -45,7 +50,7 @@ func (r *reading) pools(q *store.Query) (err error) {
 func (db *DB) Usage(ctx context.Context, pools []store.Pool) (map[store.Pool]int, error) {
 	var counts map[store.Pool]int
 	err := db.read(ctx, "count slots", func(c *conn) (err error) {
-		counts, err = c.taken(pools)
+		counts, err = c.taken(pools, db.now())
 		return err
 	})
 	return counts, err

@@ -80,8 +80,10 @@ const (
 	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
 	nodeColumns       = "id, role, name, host, pid, version, started_at, at, skew"
 	quotaColumns      = "workspace, name, slots, at, actor, reason"
-	anchorColumns     = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash, sealed"
-	signalColumns     = "job, seq, name, at, actor, taken, data"
+
+	reservationColumns = "uuid, workspace, depth, slots, pool, expires_at, actor, reason"
+	anchorColumns      = "kind, seq, day, count, entries, first_created, last_created, first_ended, last_ended, last, digest, at, actor, reason, hash, sealed"
+	signalColumns      = "job, seq, name, at, actor, taken, data"
 )
 
 // Conditions spelled as in the partial indexes; otherwise SQLite does not see that it may use
@@ -237,6 +239,10 @@ const (
 	selectLine
 	selectHeldLines
 	selectQuotas
+	selectReservation
+	insertReservation
+	deleteReservation
+	sweepReservations
 	selectSignals
 	selectSchedules
 	selectVersions
@@ -339,10 +345,15 @@ var texts = [statementCount]string{
 	upsertNode: insert("node", nodeColumns) + " ON CONFLICT (id) DO UPDATE SET at = excluded.at, skew = excluded.skew",
 	sweepNodes: "DELETE FROM node WHERE at <= ?",
 
-	selectAnswer:        "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
-	countPoolJobs:       "SELECT count(*) FROM job INDEXED BY job_pool WHERE state = 'RUNNING' AND pool <> 0 AND pool = ?",
-	selectPoolPending:   "SELECT rank, id FROM job INDEXED BY job_pool WHERE state = 'PENDING' AND pool <> 0 AND pool = ? AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
-	countPoolQuota:      "SELECT sum(worker_count) FROM job INDEXED BY job_quota WHERE state = 'RUNNING' AND quota <> 0 AND quota = ?",
+	selectAnswer:      "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
+	countPoolJobs:     "SELECT count(*) FROM job INDEXED BY job_pool WHERE state = 'RUNNING' AND pool <> 0 AND pool = ?",
+	selectPoolPending: "SELECT rank, id FROM job INDEXED BY job_pool WHERE state = 'PENDING' AND pool <> 0 AND pool = ? AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
+	countPoolQuota: "SELECT coalesce((SELECT sum(worker_count) FROM job INDEXED BY job_quota WHERE state = 'RUNNING' AND quota <> 0 AND quota = ?1), 0)" +
+		" + coalesce((SELECT sum(slots) FROM reservation INDEXED BY reservation_pool WHERE pool = ?1 AND expires_at > ?2), 0)",
+	selectReservation:   "SELECT " + reservationColumns + " FROM reservation WHERE uuid = ? AND expires_at > ?",
+	insertReservation:   insert("reservation", reservationColumns),
+	deleteReservation:   "DELETE FROM reservation WHERE uuid = ?",
+	sweepReservations:   "DELETE FROM reservation WHERE expires_at <= ?",
 	countPoolSteps:      "SELECT count(*) FROM step INDEXED BY step_pool WHERE state = 'in_progress' AND pool <> 0 AND pool = ?",
 	selectVersion:       "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version = ?",
 	selectNewestVersion: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC LIMIT 1",

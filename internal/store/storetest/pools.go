@@ -20,6 +20,7 @@ var poolTests = []test{
 	{name: "J7/PoolsNewPool", run: poolsNew},
 	{name: "J7/PendingIn", run: pendingIn},
 	{name: "J7/Quotas", run: quotas},
+	{name: "J4/Reservations", run: reservations},
 }
 
 // Pools with one key, one of each kind: the kinds do not mix although keys are equal.
@@ -265,4 +266,33 @@ func quotas(e *env) {
 	set("one", "depth/1", -1, "")
 	set("one", "depth/2", -7, "") // there was none
 	list("one", upper, b)
+}
+
+// reservations: they take slots of a pool until they are released or expire, and expired ones
+// are forgotten.
+func reservations(e *env) {
+	mint := NewMint()
+	reserve := func(pool rowkey.Pool, slots int, span int64) *pawl.Reservation {
+		r := &pawl.Reservation{ID: mint.ID(e.now()), Workspace: "one", Depth: 2, Slots: slots, Pool: pool, ExpiresAt: e.now() + span, Actor: "someone", Reason: "x"}
+		e.do(&store.Query{Pools: []store.Pool{quotaPool}}, func(_ *store.Facts, b *Batch) { b.NewReservations = append(b.NewReservations, r) })
+		return r
+	}
+	const hour = 3_600_000_000
+	e.add(1, func(m made, b *Batch) {
+		m.job.Quota, m.job.WorkerCount = quotaPool.Key, 5
+		claimed(1)(m, b)
+	})
+	first, second, expired := reserve(quotaPool.Key, 2, hour), reserve(quotaPool.Key, 3, hour), reserve(quotaPool.Key, 4, 0)
+	reserve(9, 1, hour)
+	e.taken(map[store.Pool]int{quotaPool: 10, jobPool: 0, stepPool: 0, {Kind: store.PoolQuota, Key: 9}: 1})
+	ids := []pawl.ID{first.ID, second.ID, expired.ID, mint.ID(e.now())}
+	want := map[pawl.ID]*pawl.Reservation{first.ID: first, second.ID: second}
+	e.diff("reservations", want, e.see(&store.Query{Reservations: ids}).Reservations)
+
+	e.do(&store.Query{Reservations: ids[:1]}, func(f *store.Facts, b *Batch) { b.Released = append(b.Released, f.Reservations[first.ID]) })
+	e.taken(map[store.Pool]int{quotaPool: 8})
+	e.ok(e.st.Maintain(e.ctx))
+	delete(want, first.ID)
+	e.diff("reservations after one was released", want, e.see(&store.Query{Reservations: ids}).Reservations)
+	e.taken(map[store.Pool]int{quotaPool: 8})
 }

@@ -14,3 +14,20 @@
 -- Workers of other machines.
 
 -- (end of workers)
+
+
+-- Reservations of slots.
+
+create table reservation (
+  uuid       bytea  primary key,
+  workspace  text   not null,
+  depth      bigint not null,
+  slots      bigint not null check (slots > 0),
+  pool       bigint not null,
+  expires_at bigint not null,
+  actor      text   not null,
+  reason     text   not null
+);
+create index reservation_pool on reservation (pool, expires_at);
+
+-- (end of reservations)

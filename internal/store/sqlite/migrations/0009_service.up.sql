@@ -14,3 +14,20 @@
 -- Workers of other machines.
 
 -- (end of workers)
+
+
+-- Reservations of slots.
+
+CREATE TABLE reservation (
+  uuid       BLOB    PRIMARY KEY,
+  workspace  TEXT    NOT NULL,
+  depth      INTEGER NOT NULL,
+  slots      INTEGER NOT NULL CHECK (slots > 0),
+  pool       INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  actor      TEXT    NOT NULL,
+  reason     TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX reservation_pool ON reservation (pool, expires_at);
+
+-- (end of reservations)
