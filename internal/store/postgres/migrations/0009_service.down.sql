@@ -3,6 +3,10 @@
 
 -- Workers of other machines.
 
+-- An older program takes them for dead, and they register again after the way up.
+drop table remote;
+alter table worker drop column silence;
+
 -- (end of workers)
 
 

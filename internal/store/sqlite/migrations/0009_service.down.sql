@@ -3,6 +3,10 @@
 
 -- Workers of other machines.
 
+-- An older program takes them for dead, and they register again after the way up.
+DROP TABLE remote;
+ALTER TABLE worker DROP COLUMN silence;
+
 -- (end of workers)
 
 
