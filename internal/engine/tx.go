@@ -55,6 +55,7 @@ type tx struct {
 	quotas      []*pawl.Quota
 	newSignals  []*pawl.Signal
 	taken       []*pawl.Signal
+	turns       map[rowkey.Worker]store.Turn
 	slots       []store.Pool // taken by this transaction, one entry per slot
 	handoffs    []handoff
 	spare       []spare
@@ -95,6 +96,7 @@ type journal struct {
 	schedules                     []touched[pawl.Schedule]
 	madeSchedules                 []rowkey.Schedule
 	answered                      []store.IdempotencyKey
+	turns                         []turned
 	entries, refusals, defs, enqs int
 
 	versions, quotas, signals, taken, slots, handoffs, counted int
@@ -187,6 +189,7 @@ func (t *tx) undo() {
 	for _, k := range j.answered {
 		delete(t.answers, k)
 	}
+	t.restoreTurns()
 	t.entries, t.drafts, t.refusals = t.entries[:j.entries], t.drafts[:j.entries], t.refusals[:j.refusals]
 	t.counted = t.counted[:j.counted]
 	t.definitions, t.enqueued = t.definitions[:j.defs], t.enqueued[:j.enqs]
@@ -507,7 +510,7 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 // entries, and the payload that it writes.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
-		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken}
+		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken, Turns: t.turns}
 	err := t.sealNotes()
 	for _, h := range t.jobs {
 		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
@@ -557,7 +560,7 @@ func (t *tx) changes() (*store.Changes, error) {
 	// All writers lock the rows of a commit in the same order.
 	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
 	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
-	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers)+len(c.Schedules)+len(c.Versions)+len(c.Quotas) == 0 {
+	if len(c.Entries)+len(c.Refusals)+len(c.Jobs)+len(c.Steps)+len(c.Answers)+len(c.Schedules)+len(c.Versions)+len(c.Quotas)+len(c.Turns) == 0 {
 		return nil, nil
 	}
 	return c, nil

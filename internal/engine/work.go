@@ -35,9 +35,14 @@ func (r *register) decide(t *tx) error {
 	w := r.worker // each try begins with the worker as given
 	r.acquit(t)
 	t.makeWorker(&w, r.note)
+	if w.Remote() {
+		t.setTurn(w.Key(), store.Turn{})
+	}
 	r.made = &w
 	return nil
 }
+
+func (r *register) subject() store.EntityKey { return store.WorkerEntity(r.worker.Key()) }
 
 // MoveWorker applies an event of the worker's table: complete_tasks when it has drained,
 // pause, resume, error_unrecoverable. To end a worker, see Terminate.

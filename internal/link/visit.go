@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -29,6 +30,7 @@ type Report struct {
 	Step  pawl.StepKey
 	Claim int // the fence (T5)
 	Actor string
+	By    rowkey.Worker // the remote worker that reports, which has to have the claim; 0: the claim alone counts
 	decide.Report
 
 	// Settled means that the handler has called CompleteTx. If the step is complete by
