@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -40,12 +41,25 @@ func (e *Engine) Enlist(ctx context.Context, r link.Registration, c pawl.Change)
 }
 
 // BeatFor records that a remote worker is alive; see store.Ledger.Beat.
-func (e *Engine) BeatFor(ctx context.Context, worker pawl.ID, p link.Pulse) (*link.Pulsed, error) {
-	if _, err := e.guests.guest(ctx, e.store, worker); err != nil {
-		return nil, err
+func (e *Engine) BeatFor(ctx context.Context, worker pawl.ID, claims []link.Stop) (*link.Pulsed, time.Duration, error) {
+	g, err := e.guests.guest(ctx, e.store, worker)
+	if err != nil {
+		return nil, 0, err
 	}
-	p.Worker, p.Remote, p.Node, p.Clock = worker.WorkerKey(), true, pawl.Node{}, pawl.Micros(e.cfg.Clock())
-	return e.store.Beat(ctx, p)
+	said, err := e.store.Beat(ctx, link.Pulse{Worker: worker.WorkerKey(), Remote: true, Clock: pawl.Micros(e.cfg.Clock()), Claims: claims})
+	return said, g.worker.Silence, err
+}
+
+// StepID returns the id of a step that exists.
+func (e *Engine) StepID(ctx context.Context, key pawl.StepKey) (pawl.ID, error) {
+	if known, _ := e.jobs.get(key.Job); known != nil {
+		return known.id.Step(key.Ord), nil
+	}
+	j, err := e.store.Job(ctx, key.Job)
+	if err != nil {
+		return pawl.ID{}, err
+	}
+	return j.ID.Step(key.Ord), nil
 }
 
 // ActWorker applies an event that the worker itself asks for. One that has never had a task
@@ -76,14 +90,14 @@ func (m *endWorker) decide(t *tx) error {
 	return m.moveWorker.decide(t)
 }
 
-// outcomes are the events by which a worker ends its claim of a step.
-var outcomes = map[machine.Event]bool{
-	lifecycle.StepSuccess: true, lifecycle.StepFail: true, lifecycle.StepFailPermanently: true,
-	lifecycle.StepTimeout: true, lifecycle.StepInterrupt: true, lifecycle.StepCancel: true,
+// ends reports whether an event that a worker has reported is stored as another one, or as
+// itself: what was not a success is a cancel if the step had been asked to stop.
+func ends(stored, reported machine.Event) bool {
+	return stored == reported || stored == lifecycle.StepCancel && reported != lifecycle.StepSuccess
 }
 
 // reportedBefore reports whether the trail of a step says that the same worker has ended the
-// same claim, with success or without, as the report does.
+// same claim as the report does.
 func (e *Engine) reportedBefore(ctx context.Context, r *link.Report) (before bool, err error) {
 	own := false
 	err = trail.EachEntry(ctx, e.store, store.StepEntity(r.Step), func(e *audit.Entry) error {
@@ -93,8 +107,8 @@ func (e *Engine) reportedBefore(ctx context.Context, r *link.Report) (before boo
 				Claim int `json:"claim"`
 			}
 			own = e.Actor == r.Actor && json.Unmarshal(e.Metadata, &told) == nil && told.Claim == r.Claim
-		case own && e.Actor == r.Actor && outcomes[e.Event]:
-			before = (e.Event == lifecycle.StepSuccess) == (r.Event == lifecycle.StepSuccess)
+		case own && e.Actor == r.Actor:
+			before = before || ends(e.Event, r.Event)
 		}
 		return nil
 	})

@@ -279,7 +279,7 @@ func TestARemoteWorkerIsSilent(t *testing.T) { // J9, T7
 		id := p.submit(define(t, oneStep), "")
 		v := f.must(p.engine, link.Visit{Turn: 1, Free: 1})
 		time.Sleep(30 * time.Second)
-		if said, err := p.engine.BeatFor(t.Context(), f.id, link.Pulse{Claims: held(v.Assigned...)}); err != nil || len(said.Taken) != 0 || said.State != lifecycle.WorkerRunning {
+		if said, _, err := p.engine.BeatFor(t.Context(), f.id, held(v.Assigned...)); err != nil || len(said.Taken) != 0 || said.State != lifecycle.WorkerRunning {
 			t.Fatalf("a beat: %+v, %v", said, err)
 		}
 		time.Sleep(59 * time.Second)
@@ -287,7 +287,7 @@ func TestARemoteWorkerIsSilent(t *testing.T) { // J9, T7
 			t.Fatalf("before the silence is over the step is %s", s.Status)
 		}
 		time.Sleep(5 * time.Second)
-		said, err := p.engine.BeatFor(t.Context(), f.id, link.Pulse{Claims: held(v.Assigned...)})
+		said, _, err := p.engine.BeatFor(t.Context(), f.id, held(v.Assigned...))
 		if err != nil || len(said.Taken) != 1 || !lifecycle.Worker.Ended(said.State) {
 			t.Errorf("a beat after the silence: %+v, %v; want the claim taken, and the worker ended", said, err)
 		}

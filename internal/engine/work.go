@@ -69,7 +69,8 @@ func (m *moveWorker) decide(t *tx) error {
 }
 
 func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) link.Assignment {
-	return link.Assignment{Step: link.Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def, Known: job}
+	return link.Assignment{Step: link.Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def,
+		Isolation: def.Node(s.Ord.Node()).Isolation, Known: job}
 }
 
 // Exchange reports and claims in one commit (T3): the outcomes are stored and applied, and

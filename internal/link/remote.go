@@ -23,9 +23,12 @@ type Remote interface {
 	// ReportSteps stores outcomes, without an exchange.
 	ReportSteps(ctx context.Context, reports []Report) ([]Reported, error)
 
-	// BeatFor records that a remote worker lives, and returns what it has to know. p.Worker
-	// is set by it.
-	BeatFor(ctx context.Context, worker pawl.ID, p Pulse) (*Pulsed, error)
+	// BeatFor records that a remote worker lives. It returns what the worker has to know of
+	// the claims, and the worker's silence.
+	BeatFor(ctx context.Context, worker pawl.ID, claims []Stop) (*Pulsed, time.Duration, error)
+
+	// StepID returns the id of a step that exists.
+	StepID(ctx context.Context, key pawl.StepKey) (pawl.ID, error)
 
 	// ActWorker applies an event to a worker that asks for it. complete_tasks of one that
 	// has never had a task terminates it.

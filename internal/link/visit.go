@@ -58,7 +58,8 @@ func Portion(reports []Report) int {
 type Assignment struct {
 	Step       Claimed
 	Definition *workflow.Definition
-	Known      any // what the engine that assigned the step knows of its job; the worker only passes it back
+	Isolation  workflow.Isolation // that of the step's definition; empty is run
+	Known      any                // what the engine that assigned the step knows of its job; the worker only passes it back
 }
 
 // Claimed is a step in the hands of a worker.
