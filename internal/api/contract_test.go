@@ -329,7 +329,9 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "POST", log+"600000&cut=true", "tail\n")
 	d.want(422, "POST", "/api/steps/"+one+"/log?claim=2&offset=0", "x")
 	d.want(404, "POST", "/api/steps/st_1/log?claim=1&offset=0", "x")
-	by := func(claim int, more string) string { return fmt.Sprintf(`{"worker_id":%q,"claim":%d%s}`, far, claim, more) }
+	by := func(claim int, more string) string {
+		return fmt.Sprintf(`{"worker_id":%q,"claim":%d%s}`, far, claim, more)
+	}
 	d.want(200, "POST", "/api/steps/"+two+"/release", by(1, ""))
 	if stale := d.want(409, "POST", "/api/steps/"+two+"/fail", by(1, `,"error":{"message":"late"}`)); stale.field(t, "code") != "STALE_CLAIM" || stale.field(t, "claim") != 1.0 || stale.field(t, "current") != 1.0 {
 		t.Errorf("a stale claim: %s", stale.body)
