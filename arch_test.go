@@ -38,6 +38,7 @@ var order = [][]string{
 	{"internal/schedule"},
 	{"internal/health"},
 	{"internal/link"},
+	{"internal/exchange"},
 	{"internal/remote"},
 	{"client"},
 	{"internal/private", "internal/heap", "internal/sleep", "internal/signals"},

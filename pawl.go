@@ -176,11 +176,16 @@ type Worker struct {
 	Name      string // for people: host and pid
 	Host      string
 	PID       int
+	Silence   time.Duration // after which it counts as dead, if it is remote; otherwise 0
 	Capacity  int
 	Routes    []rowkey.Route // what it serves; see Route
 	Handlers  []string       // what it serves, in words: queue/handler
 	Metadata  json.RawMessage
 }
+
+// Remote reports whether the worker reaches the database through a server. No process holds
+// a lock for it: whether it lives is judged by its beats alone.
+func (w *Worker) Remote() bool { return w.Silence > 0 }
 
 // Key returns the key of the worker.
 func (w *Worker) Key() rowkey.Worker { return w.ID.WorkerKey() }

@@ -26,9 +26,12 @@
 // is of kind Unavailable, and names the server. With a request id of your own you can
 // then repeat the request yourself, for an hour.
 //
+// A worker works on a client of a server, too: give it to worker.New. Its handlers cannot
+// complete steps in transactions (worker.CompleteTx).
+//
 // The state is the server's: transactions of yours (SubmitTx), the folder of a
-// Submission, Private jobs and workers need a client from package local. They are
-// errors of kind Invalid. Version.Dir is empty for what was registered through a server,
+// Submission and Private jobs need a client from package local. They are errors of kind
+// Invalid. Version.Dir is empty for what was registered through a server,
 // and Stuck returns 100 jobs at most.
 //
 // # Transactions

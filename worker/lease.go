@@ -63,6 +63,5 @@ func (w *Worker) cutOff() {
 
 // isolated reports whether a step must not overlap with another claim of it.
 func (w *Worker) isolated(a *link.Assignment) bool {
-	return w.config.Isolation == workflow.IsolationStop ||
-		a.Definition != nil && a.Definition.Node(a.Step.Ord.Node()).Isolation == workflow.IsolationStop
+	return w.config.Isolation == workflow.IsolationStop || a.Isolation == workflow.IsolationStop
 }

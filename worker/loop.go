@@ -286,7 +286,8 @@ func (w *Worker) register(ctx context.Context, before *link.Predecessor) error {
 		}
 	}
 	sent := time.Now()
-	self, release, err := w.link.Register(ctx, link.Registration{Worker: record, Actor: c.Actor, Before: before})
+	self, release, err := w.link.Register(ctx, link.Registration{Worker: record, Actor: c.Actor, Before: before,
+		Queues: c.Queues, Handlers: slices.Sorted(maps.Keys(w.handlers)), Job: c.Job})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/workdir"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -176,12 +175,12 @@ func (f *folders) forget(name string) {
 // over returns the names of the jobs that will not run again: they have ended, or no
 // longer exist. Names that are not job ids are never returned.
 func (f *folders) over(ctx context.Context, names []string) ([]string, error) {
-	named := make(map[rowkey.Job]string, len(names))
-	jobs := make([]rowkey.Job, 0, len(names))
+	named := make(map[pawl.ID]string, len(names))
+	jobs := make([]pawl.ID, 0, len(names))
 	for _, name := range names {
 		if id, err := pawl.ParseID(pawl.JobPrefix, name); err == nil {
-			named[id.JobKey()] = name
-			jobs = append(jobs, id.JobKey())
+			named[id] = name
+			jobs = append(jobs, id)
 		}
 	}
 	ended, err := f.link.EndedJobs(ctx, jobs)

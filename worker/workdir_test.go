@@ -7,17 +7,16 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/internal/rowkey"
 )
 
 // ending is a link by which some jobs have ended.
 type ending struct {
 	link.Worker
-	jobs []rowkey.Job
+	jobs []pawl.ID
 }
 
-func (e *ending) EndedJobs(_ context.Context, asked []rowkey.Job) ([]rowkey.Job, error) {
-	return slices.DeleteFunc(asked, func(job rowkey.Job) bool { return !slices.Contains(e.jobs, job) }), nil
+func (e *ending) EndedJobs(_ context.Context, asked []pawl.ID) ([]pawl.ID, error) {
+	return slices.DeleteFunc(asked, func(job pawl.ID) bool { return !slices.Contains(e.jobs, job) }), nil
 }
 
 // TestFoldersOfWhichJobsGo: of those that have ended; never one that is named otherwise.
@@ -28,7 +27,7 @@ func TestFoldersOfWhichJobsGo(t *testing.T) { // T8
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &folders{link: &ending{jobs: []rowkey.Job{id.JobKey()}}}
+	f := &folders{link: &ending{jobs: []pawl.ID{id}}}
 	over, err := f.over(t.Context(), []string{open, ended, "notes"})
 	if want := []string{ended}; err != nil || !slices.Equal(over, want) {
 		t.Errorf("%q, %v; want %q", over, err, want)

@@ -201,6 +201,15 @@ func (w *workdir) bind(c *cobra.Command) {
 // of returns the parent folder of the folders of a database's jobs: no two databases share
 // one.
 func (w *workdir) of(a *app, db database) (string, error) {
+	label, err := db.Label()
+	if err != nil {
+		return "", err
+	}
+	return w.named(a, label)
+}
+
+// named is of for what has a label: a database, or a server.
+func (w *workdir) named(a *app, label string) (string, error) {
 	root := w.root
 	if root == "" {
 		state, err := a.stateHome("name a folder with --workdir", "jobs get their folders")
@@ -213,6 +222,5 @@ func (w *workdir) of(a *app, db database) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find --workdir: %w", err)
 	}
-	label, err := db.Label()
-	return filepath.Join(root, label), err
+	return filepath.Join(root, label), nil
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // overServer are the commands that work through a server: they use nothing but a client. A
-// name stands for what is below it, too.
+// worker does, too. A name stands for what is below it, too.
 var overServer = []string{"approve", "audit", "job", "jobs", "machine", "plan", "prune", "quota", "reject", "schedule", "step", "submit",
-	"worker history", "worker list", "worker pause", "worker resume", "worker show", "worker terminate", "workflow"}
+	"worker", "workflow"}
 
 // neutral are the commands that need neither a server nor a database.
 var neutral = []string{"", "__complete", "__completeNoDesc", "completion", "help", "simulate", "validate", "verify", "version"}

@@ -137,6 +137,8 @@ func (s *service) check(c *cobra.Command) error {
 		return usage("", "--capacity %d: want 1 to 1000", s.capacity)
 	case given("silence") && s.silence < health.MinSilence:
 		return usage("", "--silence %s: want %s or more", s.silence, health.MinSilence)
+	case s.role == health.RoleWorker && s.silence > health.MaxSilence:
+		return usage("", "--silence %s: want %s to %s", s.silence, health.MinSilence, health.MaxSilence)
 	case has("drain-timeout") && (s.drain < 0 || s.drain > maxDrain):
 		return usage("", "--drain-timeout %s: want 0s to %s", s.drain, maxDrain)
 	case given("beat") && (s.beat < minBeat || s.beat > maxBeat):
@@ -191,6 +193,9 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	}
 	ctx, node := c.Context(), daemon.Node(s.role, s.name, version())
 	a.silence = s.reckoned()
+	if a.server != "" {
+		return a.serveFar(ctx, s, node)
+	}
 	config := engine.Config{Managed: true, Silence: s.silence, Retention: time.Duration(s.retention)}
 	switch s.role {
 	case health.RoleServer:
@@ -242,21 +247,32 @@ func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node, m
 	if f := l.database.Folder(); f != "" {
 		room = append(room, f)
 	}
-	work := daemon.Work{Engine: l.engine, Drain: s.drain, Hurried: a.signals.Second, Out: a.stderr, Worker: worker.Config{
+	work := a.workOf(l.engine, s, node, m, handlers, folder, room)
+	return terminated(work.Run(ctx, func(id string) {
+		a.introduce(id, handlers, s.capacity)
+		fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
+		if !followed {
+			console.Say(a.stderr, "hint", "no server was found, so deadlines, retries, schedules and expressions wait; start one with: pawl server"+a.given)
+		}
+	}))
+}
+
+// introduce prints what a worker serves.
+func (a *app) introduce(id string, handlers map[string]worker.Handler, capacity int) {
+	fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
+		id, strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, capacity)
+}
+
+// workOf returns the work of the worker of this process. room are the folders that need free
+// space beside that of the jobs.
+func (a *app) workOf(l worker.Linker, s *service, node pawl.Node, m *metrics.Metrics, handlers map[string]worker.Handler, folder string, room []string) daemon.Work {
+	return daemon.Work{Engine: l, Drain: s.drain, Hurried: a.signals.Second, Out: a.stderr, Worker: worker.Config{
 		Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
 		WorkDir: folder, KeepWorkDirs: s.folders.keep, Middleware: []func(worker.Handler) worker.Handler{m.Worker(s.capacity)},
 		Scarce: worker.Floor{Percent: s.floor, Folders: append(room, folder)}.Scarce,
 	}}
-	return terminated(work.Run(ctx, func(id string) {
-		fmt.Fprintf(a.stderr, "worker %s serves %s of workspace %s, %d at once\n",
-			id, strings.Join(slices.Sorted(maps.Keys(handlers)), ", "), a.workspace, s.capacity)
-		fmt.Fprintf(a.stderr, "database %s; stop with Ctrl-C\n", l.database)
-		if !followed {
-			console.Say(a.stderr, "hint", "no server was found, so deadlines, retries, schedules and expressions wait; start one with: pawl server"+a.given)
-		}
-	}))
 }
 
 // terminated adds a remedy to the error of a worker that an operator has terminated.

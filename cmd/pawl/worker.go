@@ -20,6 +20,11 @@ import (
 const workerLong = `Run a worker until Ctrl-C or SIGTERM: it claims steps and runs them. It needs at least
 one "pawl server" on the same database, which evaluates what workers leave to it.
 
+With --server URL it works over that server, and needs neither the database nor its
+credentials. If the server is restarted, or another one serves the URL, it goes on.
+--silence is then its own: from 2s to 1h without a heartbeat, after which its steps go to
+others, though never before the --silence of the servers.
+
 --capacity is how many steps run at once, 10 by default. --queue names a queue to serve,
 by default the queue "default"; it may be repeated.
 
@@ -38,7 +43,7 @@ func newWorker(a *app) *cobra.Command {
 	s := &service{role: health.RoleWorker}
 	c := &cobra.Command{
 		Use: "worker", Short: "Run a worker until Ctrl-C, or show and manage workers", Long: workerLong,
-		Example: "  pawl worker --database postgres://pawl@db.example/pawl\n  pawl worker --capacity 50 --queue default --queue billing --drain-timeout 5m",
+		Example: "  pawl worker --database postgres://pawl@db.example/pawl\n  pawl worker --server https://pawl.example.com --capacity 4\n  pawl worker --capacity 50 --queue default --queue billing --drain-timeout 5m",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {

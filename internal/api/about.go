@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 )
@@ -76,7 +77,7 @@ func (s *Service) older() ([]byte, error) {
 }
 
 // downgrade writes what may be of a type or null as OpenAPI 3.0 does, which has no type
-// null.
+// null, and references without what stands beside them in 3.1.
 func downgrade(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -87,6 +88,9 @@ func downgrade(v any) {
 		if of, is := v["anyOf"].([]any); is && len(of) == 2 && reflect.DeepEqual(of[1], map[string]any{"type": "null"}) {
 			delete(v, "anyOf")
 			v["type"], v["allOf"], v["nullable"] = "object", of[:1], true // a reference is to an object
+		}
+		if _, is := v["$ref"].(string); is {
+			maps.DeleteFunc(v, func(name string, _ any) bool { return name != "$ref" })
 		}
 		for _, each := range v {
 			downgrade(each)

@@ -313,6 +313,85 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "POST", "/api/supervisor/workers/"+clerk+"/resume", "")
 	d.want(422, "POST", "/api/supervisor/workers/"+clerk+"/terminate", `{}`)
 
+	// A worker over HTTP.
+	registration = `{"name":"far","handlers":["far"],"capacity":2,"silence_ms":60000}`
+	far := d.want(201, "POST", "/api/workers", registration, "Idempotency-Key", "far").field(t, "id").(string)
+	if again := d.want(201, "POST", "/api/workers", registration, "Idempotency-Key", "far").field(t, "id"); again != far {
+		t.Errorf("registered again with the same key it is %v, want %s", again, far)
+	}
+	d.want(422, "POST", "/api/workers", `{"silence_ms":1}`)
+	d.want(422, "POST", "/api/workers", `{"predecessor":{"worker_id":"w_1"}}`)
+	at := "/api/workers/" + far
+	away := d.submit("name: away\nsteps: [{id: one, handler: far}, {id: two, handler: far}, {id: three, handler: far, needs: [one]}]\n", nil)
+	got := d.want(200, "POST", at+"/exchange", `{"turn":1,"free":2}`)
+	one, two := got.field(t, "steps.0.step_id").(string), got.field(t, "steps.1.step_id").(string)
+	if again := d.want(200, "POST", at+"/exchange", `{"turn":1,"free":2}`); again.field(t, "steps.1.redelivered") != true {
+		t.Errorf("the same exchange again: %s", again.body)
+	}
+	d.want(200, "POST", at+"/heartbeat", "")
+	if gone := d.want(200, "POST", at+"/heartbeat", text(map[string]any{"holding": []any{map[string]any{"step_id": one, "claim": 7}}})); gone.field(t, "gone.0.claim") != 7.0 {
+		t.Errorf("a claim that it never had: %s", gone.body)
+	}
+	log := "/api/steps/" + one + "/log?claim=1&stream=stdout&offset="
+	d.want(200, "POST", log+"0", "first\n")
+	d.want(200, "POST", log+"0", "first\n")
+	if wrong := d.want(409, "POST", log+"8", "later\n"); wrong.field(t, "current") != 6.0 || wrong.field(t, "code") != "OFFSET" {
+		t.Errorf("a wrong offset: %s", wrong.body)
+	}
+	d.want(200, "POST", log+"600000&cut=true", "tail\n")
+	d.want(422, "POST", "/api/steps/"+one+"/log?claim=2&offset=0", "x")
+	d.want(404, "POST", "/api/steps/st_1/log?claim=1&offset=0", "x")
+	by := func(claim int, more string) string {
+		return fmt.Sprintf(`{"worker_id":%q,"claim":%d%s}`, far, claim, more)
+	}
+	d.want(200, "POST", "/api/steps/"+two+"/release", by(1, ""))
+	if stale := d.want(409, "POST", "/api/steps/"+two+"/fail", by(1, `,"error":{"message":"late"}`)); stale.field(t, "code") != "STALE_CLAIM" || stale.field(t, "claim") != 1.0 || stale.field(t, "current") != 1.0 {
+		t.Errorf("a stale claim: %s", stale.body)
+	}
+	d.want(200, "POST", "/api/steps/"+one+"/complete", by(1, `,"output":{"ok":true}`))
+	if again := d.want(200, "POST", "/api/steps/"+one+"/complete", by(1, `,"output":{"ok":true}`)).field(t, "result"); again != "duplicate" {
+		t.Errorf("the same report again is %v", again)
+	}
+	d.want(422, "POST", "/api/steps/"+one+"/complete", by(1, fmt.Sprintf(`,"output":%q`, strings.Repeat("x", 1<<20))))
+	d.want(404, "POST", "/api/steps/st_1/complete", by(1, ""))
+	got = d.want(200, "POST", at+"/claim", `{"turn":2,"free":2,"holding":[]}`)
+	if over := d.want(409, "POST", at+"/exchange", `{"turn":1,"free":2}`); over.field(t, "code") != "TURN" || over.field(t, "current") != 2.0 {
+		t.Errorf("a turn that is over: %s", over.body)
+	}
+	var reports []any
+	for i := range 2 {
+		reports = append(reports, map[string]any{"step_id": got.field(t, fmt.Sprintf("steps.%d.step_id", i)), "claim": got.field(t, fmt.Sprintf("steps.%d.claim", i)), "outcome": "complete"})
+	}
+	d.want(200, "POST", at+"/exchange", text(map[string]any{"turn": 3, "reports": reports}))
+	d.want(422, "POST", at+"/exchange", text(map[string]any{"turn": 4, "reports": []any{map[string]any{"step_id": "st_1", "claim": 1, "outcome": "complete"}}}))
+	if status := d.want(200, "GET", "/api/jobs/"+away+"?wait=ended", "").field(t, "status"); status != "COMPLETED" {
+		t.Errorf("the job is %v", status)
+	}
+	if over := d.want(200, "POST", "/api/jobs/ended", text(map[string]any{"jobs": []any{away, job}})).field(t, "items.0"); over != away {
+		t.Errorf("of the jobs that have ended the first is %v, want %s", over, away)
+	}
+	failing := d.submit("name: failing\nsteps: [{id: one, handler: far, retry: {max_attempts: 1}}]\n", nil)
+	one = d.want(200, "POST", at+"/claim", `{"turn":4,"free":1}`).field(t, "steps.0.step_id").(string)
+	d.want(200, "POST", "/api/steps/"+one+"/fail", by(1, `,"error":{"class":"broken","message":"it broke","metadata":{"code":1}}`))
+	if status := d.want(200, "GET", "/api/jobs/"+failing+"?wait=ended", "").field(t, "status"); status != "FAILED" {
+		t.Errorf("a job whose step a worker has failed is %v", status)
+	}
+	d.want(200, "POST", at+"/pause", "")
+	d.want(200, "POST", at+"/resume", "")
+	d.want(409, "POST", at+"/start", "")
+	d.want(200, "POST", at+"/complete", `{"reason":"drained"}`)
+	d.want(410, "POST", at+"/heartbeat", "")
+	d.want(410, "POST", at+"/exchange", `{"turn":5,"free":1}`)
+	d.want(409, "POST", "/api/workers/"+clerk+"/exchange", `{"turn":1}`)
+	d.want(404, "POST", "/api/workers/w_1/exchange", `{"turn":1}`)
+	idle := d.want(201, "POST", "/api/workers", "").field(t, "id").(string)
+	if ended := d.want(200, "POST", "/api/workers/"+idle+"/complete", "").field(t, "status"); ended != "TERMINATED" {
+		t.Errorf("a worker that never had a task ends as %v", ended)
+	}
+	broken := d.want(201, "POST", "/api/workers", "").field(t, "id").(string)
+	d.want(200, "POST", "/api/workers/"+broken+"/start", "")
+	d.want(200, "POST", "/api/workers/"+broken+"/fail", `{"reason":"no disk"}`)
+
 	// Records.
 	d.want(200, "GET", "/api/machines", "")
 	d.want(200, "GET", "/api/machines/job?as=mermaid", "")

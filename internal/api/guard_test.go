@@ -54,7 +54,7 @@ func served(t *testing.T) (s *httptest.Server, log *bytes.Buffer) {
 }
 
 // exchange sends a request as it is, and returns the response and its body.
-func exchange(t *testing.T, s *httptest.Server, request string) (*http.Response, string) {
+func askGuard(t *testing.T, s *httptest.Server, request string) (*http.Response, string) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
@@ -182,7 +182,7 @@ func TestGuard(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, body := exchange(t, s, tt.request)
+			r, body := askGuard(t, s, tt.request)
 			if r.StatusCode != tt.status || r.Header.Get("Location") != "" || r.Header.Get("Request-Id") == "" {
 				t.Fatalf("status %d, header %v, body %s: want %d", r.StatusCode, r.Header, body, tt.status)
 			}
@@ -207,7 +207,7 @@ func TestGuard(t *testing.T) {
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	s, _ := served(t)
-	r, body := exchange(t, s, "PUT /api/jobs/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	r, body := askGuard(t, s, "PUT /api/jobs/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if got := r.Header.Get("Allow"); got != "DELETE, GET, HEAD" || !strings.Contains(body, "PUT is not allowed for /api/jobs/1: want DELETE, GET, HEAD") {
 		t.Errorf("Allow %q, body %s", got, body)
 	}
@@ -217,7 +217,7 @@ func TestAllow(t *testing.T) {
 func TestHostIsExplained(t *testing.T) {
 	t.Parallel()
 	s, _ := served(t)
-	if _, body := exchange(t, s, "GET / HTTP/1.1\r\nHost: pawl.example\r\n\r\n"); !strings.Contains(body, `the header Host is \"pawl.example\": want localhost`) || !strings.Contains(body, "a proxy in front of it has to send") {
+	if _, body := askGuard(t, s, "GET / HTTP/1.1\r\nHost: pawl.example\r\n\r\n"); !strings.Contains(body, `the header Host is \"pawl.example\": want localhost`) || !strings.Contains(body, "a proxy in front of it has to send") {
 		t.Errorf("body %s", body)
 	}
 }
@@ -226,7 +226,7 @@ func TestHostIsExplained(t *testing.T) {
 func TestAnnouncedBody(t *testing.T) {
 	t.Parallel()
 	s, _ := served(t)
-	r, body := exchange(t, s, "POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10000000000\r\n\r\n{")
+	r, body := askGuard(t, s, "POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10000000000\r\n\r\n{")
 	if r.StatusCode != 413 || !r.Close || !strings.Contains(body, "the body has 10000000000 bytes: want at most 64") {
 		t.Errorf("status %d, closed %t, body %s", r.StatusCode, r.Close, body)
 	}
@@ -243,7 +243,7 @@ func TestHeaderInjection(t *testing.T) {
 		"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\nRequest-Id: Evil\r\n\r\n",
 		"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\n Evil: 1\r\n\r\n",
 	} {
-		if r, _ := exchange(t, s, request); r.Header.Get("Evil") != "" || r.Header.Get("Request-Id") == "Evil" {
+		if r, _ := askGuard(t, s, request); r.Header.Get("Evil") != "" || r.Header.Get("Request-Id") == "Evil" {
 			t.Errorf("%q: header %v", request, r.Header)
 		}
 	}

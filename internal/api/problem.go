@@ -34,6 +34,8 @@ const (
 	SlugStaleClaim           Slug = "stale-claim"
 	SlugQuota                Slug = "quota"
 	SlugExpired              Slug = "expired"
+	SlugTurn                 Slug = "turn"
+	SlugOffset               Slug = "offset"
 	SlugWorkerEnded          Slug = "worker-ended"
 	SlugPreconditionFailed   Slug = "precondition-failed"
 	SlugTooLarge             Slug = "too-large"
@@ -67,6 +69,8 @@ var kinds = []Kind{
 	{SlugStaleClaim, 409, "Stale claim", "The step was given to another claim meanwhile. Drop its result; whoever has the current claim reports it."},
 	{SlugQuota, 409, "Quota reached", "A limit on jobs or steps is reached. Try again when others have ended, or raise the limit."},
 	{SlugExpired, 409, "Expired", "The time for this is over, such as that of an approval."},
+	{SlugTurn, 409, "Turn is over", "A later exchange of the same worker has begun, and this one has claimed nothing. Exchange again with the turn behind current, and with holding."},
+	{SlugOffset, 409, "Wrong offset", "The bytes do not begin where the stored ones end. Append again from current on."},
 	{SlugWorkerEnded, 410, "Worker has ended", "The worker was ended or counts as dead, and its steps went to others. Register a new one."},
 	{SlugPreconditionFailed, 412, "Precondition failed", "The record has changed since the version that If-Match names. Read it again, then repeat the change on that version."},
 	{SlugTooLarge, 413, "Too large", "The body is larger than this operation accepts. The detail names the limit."},
@@ -115,6 +119,10 @@ type Problem struct {
 	Event   string   `json:"event,omitempty"`
 	Allowed []string `json:"allowed,omitempty"`
 
+	// The claim that is over, and what is current in its place: a claim, a turn or an offset.
+	Claim   int    `json:"claim,omitempty"`
+	Current *int64 `json:"current,omitempty"`
+
 	Methods []string `json:"-"` // for the header Allow of a 405
 
 	RetryAfter time.Duration `json:"-"` // for the header of that name of a 429, in whole seconds
@@ -159,6 +167,7 @@ var named = []struct {
 func Of(err error) *Problem {
 	var p *Problem
 	var large *http.MaxBytesError
+	var turn *link.TurnError
 	slug, known := slugOf(err)
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
@@ -172,6 +181,9 @@ func Of(err error) *Problem {
 		p = Problemf(SlugUnavailable, "the request was ended before its answer was there: it took too long, its caller left, or the server stops")
 	case !known:
 		return Problemf(SlugInternal, "the server has a fault; its log has the reason")
+	case errors.As(err, &turn):
+		p = Problemf(SlugTurn, "%s", err)
+		p.Current = current(turn.Current)
 	case slug == SlugConflict:
 		p = conflict(err)
 	default:

@@ -48,8 +48,16 @@ func TestRandomRequests(t *testing.T) {
 		}
 		body := ""
 		if b, has := to.operation["requestBody"].(map[string]any); has && r.IntN(10) > 0 {
-			schema := b["content"].(map[string]any)["application/json"].(map[string]any)["schema"]
-			body = text(g.value(schema, 0))
+			content := b["content"].(map[string]any)
+			media, isJSON := content["application/json"].(map[string]any)
+			if !isJSON { // bytes
+				media = map[string]any{"schema": map[string]any{"type": "string"}}
+			}
+			value := g.value(media["schema"], 0)
+			if o, is := value.(map[string]any); is && (strings.HasSuffix(to.path, "/exchange") || strings.HasSuffix(to.path, "/claim")) {
+				o["wait_ms"] = min(g.IntN(20), 1) // it would wait
+			}
+			body = text(value)
 			if r.IntN(20) == 0 {
 				body = body[:r.IntN(len(body))]
 			}
@@ -76,7 +84,8 @@ func (d *drive) known(t testing.TB) []string {
 	job := d.want(201, "POST", "/api/jobs", `{"workflow":"order"}`).field(t, "id").(string)
 	step := d.step(job, "ship", "in_progress")
 	worker := d.want(200, "GET", "/api/workers", "").field(t, "items.0.id").(string)
-	return []string{job, step, worker, "order", "order@1", "nightly", "0 3 * * *", order, "1", "job", "queue", "default", "1h"}
+	remote := d.want(201, "POST", "/api/workers", `{"handlers":["far"]}`).field(t, "id").(string)
+	return []string{job, step, worker, remote, "order", "order@1", "nightly", "0 3 * * *", order, "1", "job", "queue", "default", "1h"}
 }
 
 // A generator makes values from schemas.

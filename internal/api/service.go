@@ -25,9 +25,15 @@ const maxWaits = 1000
 // Version is the version of the API. Within it operations and fields are only added.
 const Version = 1
 
+// An Engine is an engine that also serves workers of other machines.
+type Engine interface {
+	link.Engine
+	link.Remote
+}
+
 // Config is what a Service needs.
 type Config struct {
-	Engine  link.Engine
+	Engine  Engine
 	Program string // the version of the program
 	Now     func() time.Time
 	Schema  int // the version of the database's schema
@@ -36,7 +42,7 @@ type Config struct {
 	// BodyTime is how long the body of a request may take; 0: 30 s.
 	BodyTime time.Duration
 
-	// MaxWaits is how many requests may wait for jobs at once; 0: 1,000.
+	// MaxWaits is how many requests may wait for jobs at once, and how many for steps; 0: 1,000.
 	MaxWaits int
 
 	// Examine examines the database as "pawl doctor" does; nil: it cannot be examined.
@@ -56,12 +62,13 @@ type Service struct {
 	examining chan struct{} // full while the database is examined
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
+	polling   chan struct{} // one for each that waits for steps
 }
 
 // New returns a service on an engine.
 func New(c Config) *Service {
 	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)),
-		streaming: make(chan struct{}, maxStreams)}
+		polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams)}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)

@@ -13,12 +13,11 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/api"
-	"github.com/pawl-dev/pawl/internal/link"
 )
 
 // A copyist is an engine of which only the export is used.
 type copyist struct {
-	link.Engine
+	api.Engine
 	export func(ctx context.Context, w io.Writer) error
 }
 

@@ -20,6 +20,7 @@ const (
 	Viewer   Role = "viewer"   // reads
 	Operator Role = "operator" // changes jobs, steps, schedules, workers
 	Admin    Role = "admin"    // sets limits, removes records
+	Worker   Role = "worker"   // runs steps
 )
 
 // A repetition says what happens when a request is sent again.
@@ -30,6 +31,7 @@ const (
 	replayed                       // with the same key its answer is replayed (J8)
 	replayedEach                   // the same for each item, which has its own key
 	settles                        // it leaves the same state
+	fenced                         // its claim, turn or offset refuses a second copy, or knows it
 )
 
 // An operation is a row of the table of operations.
@@ -122,6 +124,7 @@ var tags = []*huma.Tag{
 	{Name: "workflows", Description: "Registered workflows and their versions."},
 	{Name: "schedules", Description: "Jobs at the times of cron expressions."},
 	{Name: "workers", Description: "Workers: processes that run steps."},
+	{Name: "exchange", Description: "What a worker calls that reaches the database through a server. See docs/workers.md."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
@@ -132,7 +135,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 // operations is the table.
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
-		s.scheduleOperations(), s.workerOperations(), s.resourceOperations(), s.recordOperations())
+		s.scheduleOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations())
 }
 
 const (

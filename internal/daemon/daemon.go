@@ -83,8 +83,13 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 // database, until end is called.
 func ServeState(ctx context.Context, p *Port, m *metrics.Metrics, e *engine.Engine, s store.Store) (end func(), err error) {
 	m.WatchDatabase(e, time.Now)
+	return ServeReadiness(ctx, p, m, func(request context.Context) []string { return unready(request, s) })
+}
+
+// ServeReadiness is ServeState for a process whose readiness a function finds out.
+func ServeReadiness(ctx context.Context, p *Port, m *metrics.Metrics, unready func(context.Context) []string) (end func(), err error) {
 	p.Answer(m, func(request context.Context) []string {
-		reasons := unready(request, s)
+		reasons := unready(request)
 		if ctx.Err() != nil {
 			reasons = append(reasons, "the process is ending")
 		}

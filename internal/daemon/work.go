@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/worker"
 )
 
@@ -30,7 +29,7 @@ func Node(role, name, version string) pawl.Node {
 
 // Work is the worker of a process, from its start to the end of its drain.
 type Work struct {
-	Engine  *engine.Engine
+	Engine  worker.Linker
 	Worker  worker.Config
 	Drain   time.Duration                                // how long running steps may take to end; 0: interrupt them at once
 	Hurried func() (context.Context, context.CancelFunc) // its context ends when a second signal ends the drain

@@ -119,6 +119,7 @@ type Engine struct {
 	watches         watches
 	limits          *quota.Cache
 	offers          offers
+	guests          guests
 	unreadableSteps unreadableSteps
 	entryPool       entryPool
 	erasures        erasures
@@ -221,6 +222,7 @@ func (e *Engine) hint(t store.Topic) {
 	switch t {
 	case store.TopicWork:
 		e.offers.ring()
+		e.guests.ringAll()
 	case store.TopicMarks:
 		e.evaluator.look()
 	case store.TopicStops:
@@ -322,6 +324,11 @@ func (e *Engine) committed(t *tx) {
 		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop its running steps
 	}
 	e.offers.enqueued(waiting)
+	if work {
+		e.guests.ringAll()
+	} else if waiting > 0 && e.guests.any() {
+		e.guests.ringFor(t.queued())
+	}
 	e.wake(work || waiting > 0, marks, stops)
 	e.recycle(t)
 }

@@ -80,11 +80,15 @@ func (e *Engine) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 
 // EndedJobs returns those of the jobs that will not run again: they have ended, or no
 // longer exist. A job that cannot be read may run again.
-func (e *Engine) EndedJobs(ctx context.Context, jobs []rowkey.Job) (over []rowkey.Job, err error) {
+func (e *Engine) EndedJobs(ctx context.Context, jobs []pawl.ID) (over []pawl.ID, err error) {
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	listed, err := e.store.Jobs(ctx, store.JobFilter{Keys: jobs, Bare: true})
+	keys := make([]rowkey.Job, len(jobs))
+	for i, id := range jobs {
+		keys[i] = id.JobKey()
+	}
+	listed, err := e.store.Jobs(ctx, store.JobFilter{Keys: keys, Bare: true})
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +96,16 @@ func (e *Engine) EndedJobs(ctx context.Context, jobs []rowkey.Job) (over []rowke
 	for _, j := range listed {
 		ended[j.Key()] = lifecycle.Job.Ended(j.State)
 	}
-	for _, key := range jobs {
-		isOver, known := ended[key]
+	for _, id := range jobs {
+		isOver, known := ended[id.JobKey()]
 		if !known { // lists omit jobs that cannot be read
-			_, err := e.store.Job(ctx, key)
+			_, err := e.store.Job(ctx, id.JobKey())
 			if isOver = errors.Is(err, store.ErrNotFound); !isOver && pawl.KindOf(err) == pawl.Unavailable {
 				return over, err
 			}
 		}
 		if isOver {
-			over = append(over, key)
+			over = append(over, id)
 		}
 	}
 	return over, nil

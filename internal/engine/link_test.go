@@ -39,8 +39,8 @@ func TestEndedJobs(t *testing.T) { // T8
 	listed[0].State, listed[1].State = lifecycle.JobRunning, lifecycle.JobFailed
 	e := &Engine{store: &partly{listed: listed, others: map[rowkey.Job]error{
 		damaged.JobKey(): pawl.Errorf(pawl.Internal, "it cannot be read"), gone.JobKey(): store.ErrNotFound}}}
-	over, err := e.EndedJobs(t.Context(), []rowkey.Job{open.JobKey(), ended.JobKey(), damaged.JobKey(), gone.JobKey()})
-	if want := []rowkey.Job{ended.JobKey(), gone.JobKey()}; err != nil || !slices.Equal(over, want) {
+	over, err := e.EndedJobs(t.Context(), []pawl.ID{open, ended, damaged, gone})
+	if want := []pawl.ID{ended, gone}; err != nil || !slices.Equal(over, want) {
 		t.Errorf("%d, %v; want %d", over, err, want)
 	}
 }

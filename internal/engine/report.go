@@ -19,6 +19,10 @@ type report struct {
 	taken bool      // it completed a node whose output others may need
 
 	settled bool // a transaction of the handler has completed the step
+
+	judged  bool // of a remote worker: it was not reported before
+	late    bool // of a remote worker: the fence refuses it, and whether it was reported before has to be found out
+	current int  // the claim of the step
 }
 
 // newReport returns the command for a report. Metadata of a failure that is not JSON cannot
@@ -43,7 +47,7 @@ func (r *report) query(q *store.Query) {
 }
 
 func (r *report) decide(t *tx) error {
-	r.taken, r.settled = false, false // reset the results of an earlier try
+	r.taken, r.settled, r.late, r.current = false, false, false, 0 // reset the results of an earlier try
 	s := t.step(r.r.Step)
 	if s == nil || t.job(s.Job) == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no step %s", r.r.Step)
@@ -51,7 +55,11 @@ func (r *report) decide(t *tx) error {
 	if r.settled = r.r.Settled && s.Claims == r.r.Claim && s.State == lifecycle.StepComplete; r.settled {
 		return nil
 	}
+	r.current = s.Claims
 	if why := fenced(r.r, s); why != "" {
+		if r.late = r.r.By != 0 && !r.judged; r.late {
+			return nil
+		}
 		t.refusals = append(t.refusals, r.refusal(t, why))
 		return nil
 	}
@@ -95,6 +103,8 @@ func fenced(r *link.Report, s *pawl.Step) string {
 		return "the step has been claimed again since"
 	case s.State != lifecycle.StepInProgress:
 		return "the step is " + string(s.State) + " by now"
+	case r.By != 0 && s.Worker != r.By:
+		return "another worker has the step"
 	}
 	return ""
 }

@@ -57,6 +57,7 @@ type tx struct {
 	released    []*pawl.Reservation
 	newSignals  []*pawl.Signal
 	taken       []*pawl.Signal
+	turns       map[rowkey.Worker]store.Turn
 	slots       []store.Pool // taken by this transaction, one entry per slot
 	handoffs    []handoff
 	spare       []spare
@@ -97,6 +98,7 @@ type journal struct {
 	schedules                     []touched[pawl.Schedule]
 	madeSchedules                 []rowkey.Schedule
 	answered                      []store.IdempotencyKey
+	turns                         []turned
 	entries, refusals, defs, enqs int
 
 	versions, quotas, signals, taken, slots, handoffs, counted, reserved, released int
@@ -191,6 +193,7 @@ func (t *tx) undo() {
 	for _, k := range j.answered {
 		delete(t.answers, k)
 	}
+	t.restoreTurns()
 	t.entries, t.drafts, t.refusals = t.entries[:j.entries], t.drafts[:j.entries], t.refusals[:j.refusals]
 	t.counted = t.counted[:j.counted]
 	t.definitions, t.enqueued = t.definitions[:j.defs], t.enqueued[:j.enqs]
@@ -511,7 +514,7 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 // entries, and the payload that it writes.
 func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
-		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken,
+		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken, Turns: t.turns,
 		NewReservations: t.reserved, Released: t.released}
 	err := t.sealNotes()
 	for _, h := range t.jobs {

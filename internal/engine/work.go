@@ -35,9 +35,14 @@ func (r *register) decide(t *tx) error {
 	w := r.worker // each try begins with the worker as given
 	r.acquit(t)
 	t.makeWorker(&w, r.note)
+	if w.Remote() {
+		t.setTurn(w.Key(), store.Turn{})
+	}
 	r.made = &w
 	return nil
 }
+
+func (r *register) subject() store.EntityKey { return store.WorkerEntity(r.worker.Key()) }
 
 // MoveWorker applies an event of the worker's table: complete_tasks when it has drained,
 // pause, resume, error_unrecoverable. To end a worker, see Terminate.
@@ -64,7 +69,8 @@ func (m *moveWorker) decide(t *tx) error {
 }
 
 func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) link.Assignment {
-	return link.Assignment{Step: link.Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def, Known: job}
+	return link.Assignment{Step: link.Claimed{StepKey: s.StepKey, Claims: s.Claims, Attempts: s.Attempts}, Definition: def,
+		Isolation: def.Node(s.Ord.Node()).Isolation, Known: job}
 }
 
 // Exchange reports and claims in one commit (T3): the outcomes are stored and applied, and

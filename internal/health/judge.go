@@ -16,14 +16,16 @@ const (
 	Held Lock = iota // held by the worker's process
 	Lost             // not held: the server dropped it with a connection
 	Free             // not held: released by its owner, or by the kernel when its process died
+	None             // there is none: the worker is remote, and judged by its beats alone
 )
 
 // A Sighting is what a store observed of one worker. Times are microseconds of the clock
 // of the database.
 type Sighting struct {
-	Worker rowkey.Worker
-	Beat   int64 // the last one, or the registration if that is later
-	Lock   Lock
+	Worker  rowkey.Worker
+	Beat    int64 // the last one, or the registration if that is later
+	Lock    Lock
+	Silence time.Duration // the worker's own, if it is longer than the observer's
 }
 
 // A Report is what a store observed of all workers at one moment.
@@ -140,7 +142,7 @@ func (j *Judge) Look(r *Report, asked, answered time.Time) (dead []Death) {
 	for _, w := range r.Workers {
 		s, quiet := look(w)
 		confirmed := !s.lost.IsZero() && asked.Sub(s.lost) >= Apart(j.silence)
-		if cause := j.cause(w.Lock, quiet, confirmed); cause != 0 {
+		if cause := j.cause(w, quiet, confirmed); cause != 0 {
 			dead = append(dead, Death{Worker: w.Worker, Cause: cause, Quiet: quiet, Counts: cause == Gone || others(r, w.Worker, j.silence)})
 		}
 	}
@@ -181,11 +183,11 @@ func (s seen) age(r *Report, answered time.Time) time.Duration {
 }
 
 // cause judges one worker. confirmed means that an earlier query found the lock lost, too.
-func (j *Judge) cause(lock Lock, quiet time.Duration, confirmed bool) Cause {
+func (j *Judge) cause(w Sighting, quiet time.Duration, confirmed bool) Cause {
 	switch {
-	case lock == Free, lock == Lost && confirmed && quiet >= 2*Beat(j.silence):
+	case w.Lock == Free, w.Lock == Lost && confirmed && quiet >= 2*Beat(j.silence):
 		return Gone
-	case quiet >= j.silence:
+	case quiet >= max(j.silence, w.Silence):
 		return Silent
 	}
 	return 0
@@ -195,7 +197,7 @@ func (j *Judge) cause(lock Lock, quiet time.Duration, confirmed bool) Cause {
 func others(r *Report, worker rowkey.Worker, silence time.Duration) bool {
 	return slices.ContainsFunc(r.Workers, func(w Sighting) bool {
 		age := micros(r.Now - w.Beat)
-		return w.Worker != worker && w.Lock == Held && age >= 0 && age < 2*Beat(silence)
+		return w.Worker != worker && (w.Lock == Held || w.Lock == None) && age >= 0 && age < 2*Beat(silence)
 	})
 }
 
@@ -209,7 +211,7 @@ func Glance(r *Report, silence time.Duration) (dead []Death) {
 		if w.Beat <= r.Now {
 			quiet = s.age(r, time.Time{})
 		}
-		if cause := j.cause(w.Lock, quiet, true); cause != 0 {
+		if cause := j.cause(w, quiet, true); cause != 0 {
 			dead = append(dead, Death{Worker: w.Worker, Cause: cause, Quiet: quiet, Counts: cause == Gone || others(r, w.Worker, silence)})
 		}
 	}

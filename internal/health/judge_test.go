@@ -100,6 +100,26 @@ func TestVerdicts(t *testing.T) {
 			s.lock(1, Free)
 			return []string{s.look()}
 		}, []string{"[1 its process is gone (true)]"}},
+		"a remote worker is silent": {func(s *stage) []string {
+			s.lock(1, None)
+			return []string{step(s, 3*second, 2), step(s, 2999*time.Millisecond, 2), step(s, time.Millisecond, 2)}
+		}, []string{none, none, "[1 silent for 6 s (true)]"}},
+		"a remote worker has chosen a longer silence": {func(s *stage) []string {
+			s.seen[1] = Sighting{Worker: 1, Beat: s.clock, Lock: None, Silence: 8 * second}
+			return []string{step(s, 3*second, 2), step(s, 4*second, 2), step(s, second, 2)}
+		}, []string{none, none, "[1 silent for 8 s (true)]"}},
+		"a remote worker beats": {func(s *stage) []string {
+			s.lock(1, None)
+			s.lock(2, None)
+			s.seen[2] = Sighting{Worker: 2, Beat: s.clock, Lock: None, Silence: second}
+			var all []string
+			for range 3 {
+				s.pass(3 * second)
+				s.seen[1] = Sighting{Worker: 1, Beat: s.clock, Lock: None}
+				all = append(all, s.look())
+			}
+			return all
+		}, []string{none, "[2 silent for 6 s (true)]", "[2 silent for 9 s (true)]"}},
 		"a lock was lost": {func(s *stage) []string {
 			s.lock(1, Lost)
 			return []string{s.look(), step(s, 2999*time.Millisecond), step(s, 2*second)}
@@ -286,7 +306,7 @@ func TestGlance(t *testing.T) {
 	t.Parallel()
 	const now = int64(1e15)
 	r := &Report{Now: now, Started: now - 3600e6, Workers: []Sighting{
-		{1, now - 1e6, Held}, {2, now - 7e6, Held}, {3, now - 3e6, Lost}, {4, now - 5e6, Lost}, {5, now, Free}, {6, now + 9e6, Lost}}}
+		{Worker: 1, Beat: now - 1e6, Lock: Held}, {Worker: 2, Beat: now - 7e6, Lock: Held}, {Worker: 3, Beat: now - 3e6, Lock: Lost}, {Worker: 4, Beat: now - 5e6, Lock: Lost}, {Worker: 5, Beat: now, Lock: Free}, {Worker: 6, Beat: now + 9e6, Lock: Lost}}}
 	var got []string
 	for _, d := range Glance(r, Silence) {
 		got = append(got, fmt.Sprintf("%d %s", d.Worker, d.Reason()))

@@ -18,7 +18,7 @@ const (
 const NodeBeat = 10 * time.Second
 
 // Evaluated reports whether one of the processes evaluates: a server heard from recently,
-// or a process that has a living worker and a role other than worker.
+// or a process that has a living worker, not a remote one, and a role other than worker.
 func Evaluated(nodes []*pawl.Node, living []*pawl.Worker, now int64) bool {
 	plain := make(map[process]bool)
 	for _, n := range nodes {
@@ -27,7 +27,7 @@ func Evaluated(nodes []*pawl.Node, living []*pawl.Worker, now int64) bool {
 		}
 		plain[process{n.Host, n.PID}] = n.Role == RoleWorker
 	}
-	return slices.ContainsFunc(living, func(w *pawl.Worker) bool { return !plain[process{w.Host, w.PID}] })
+	return slices.ContainsFunc(living, func(w *pawl.Worker) bool { return !w.Remote() && !plain[process{w.Host, w.PID}] })
 }
 
 type process struct {

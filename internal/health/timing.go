@@ -8,6 +8,9 @@ const (
 
 	// MinSilence is the shortest silence that may be configured.
 	MinSilence = 2 * time.Second
+
+	// MaxSilence is the longest that a remote worker may choose.
+	MaxSilence = time.Hour
 )
 
 const (

@@ -13,6 +13,7 @@ type Pulse struct {
 	Worker rowkey.Worker  // the key of its worker, or 0
 	Routes []rowkey.Route // of which the worker could take steps
 	Claims []Stop         // that the worker runs
+	Remote bool           // the worker is on another machine: this process beats for it
 }
 
 // A Pulsed is the reply to a beat.

@@ -46,5 +46,11 @@
 // its steps and tries again. It ends only what must not overlap, in time
 // (workflow.IsolationStop).
 //
+// # Workers of other machines
+//
+// A worker that has no way to the database talks to a server, which uses the engine as
+// Remote. No lock says whether such a worker lives: its beats do. Its exchanges have turns,
+// so that one which was held up and is over for the worker claims nothing.
+//
 // Read Worker first.
 package link

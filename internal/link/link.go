@@ -67,7 +67,7 @@ type Worker interface {
 
 	// EndedJobs returns the jobs that will not run again: they have ended, or no longer
 	// exist. With an error it returns those that it has found.
-	EndedJobs(ctx context.Context, jobs []rowkey.Job) ([]rowkey.Job, error)
+	EndedJobs(ctx context.Context, jobs []pawl.ID) ([]pawl.ID, error)
 }
 
 // Slots are the free slots of a worker that has found nothing to claim. Each slot is

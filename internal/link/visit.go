@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -29,6 +30,7 @@ type Report struct {
 	Step  pawl.StepKey
 	Claim int // the fence (T5)
 	Actor string
+	By    rowkey.Worker // the remote worker that reports, which has to have the claim; 0: the claim alone counts
 	decide.Report
 
 	// Settled means that the handler has called CompleteTx. If the step is complete by
@@ -56,7 +58,8 @@ func Portion(reports []Report) int {
 type Assignment struct {
 	Step       Claimed
 	Definition *workflow.Definition
-	Known      any // what the engine that assigned the step knows of its job; the worker only passes it back
+	Isolation  workflow.Isolation // that of the step's definition; empty is run
+	Known      any                // what the engine that assigned the step knows of its job; the worker only passes it back
 }
 
 // Claimed is a step in the hands of a worker.

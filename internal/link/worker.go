@@ -16,6 +16,10 @@ type Registration struct {
 	Worker pawl.Worker
 	Actor  string
 	Before *Predecessor // nil: it was not taken for dead before
+
+	// What the routes of the Worker are made of.
+	Queues, Handlers []string
+	Job              rowkey.Job // 0, or a private job, beside which nothing is served
 }
 
 // ErrUnknown is returned by Register when the outcome of its commit is not known: the

@@ -39,6 +39,8 @@ type call struct {
 	own       bool   // the key is a random one, so nobody else uses it
 	match     string // If-None-Match
 	body      any    // nil: none
+	raw       []byte // a body that is not JSON
+	beats     bool   // it goes on the connection of the heartbeats
 	patient   bool   // it waits, so it also waits until the server has room for it
 	once      bool   // a second copy could be refused: it is repeated only if it was not sent
 }
@@ -158,6 +160,9 @@ func (c *call) encoded() ([]byte, error) {
 	if strings.ContainsFunc(c.key, func(r rune) bool { return r <= ' ' || r > '~' }) || len(c.key) > 255 {
 		return nil, pawl.Errorf(pawl.Invalid, "request_id %q: want 1 to 255 visible ASCII characters", c.key)
 	}
+	if c.raw != nil {
+		return c.raw, nil
+	}
 	if c.body == nil {
 		return nil, nil
 	}
@@ -174,7 +179,11 @@ func (e *Engine) try(ctx context.Context, c *call, body []byte, v any) (a *answe
 	if err != nil {
 		return nil, false, err
 	}
-	response, err := e.http.Do(r)
+	sender := e.http
+	if c.beats {
+		sender = e.beats
+	}
+	response, err := sender.Do(r)
 	if err != nil {
 		return nil, !c.once || unsent(err), e.unreachable(err)
 	}
@@ -210,7 +219,10 @@ func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Reque
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the request cannot be sent", Err: err}
 	}
 	r.Header.Set("User-Agent", "pawl-client")
-	if body != nil {
+	switch {
+	case c.raw != nil:
+		r.Header.Set("Content-Type", "application/octet-stream")
+	case body != nil:
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range map[string]string{"Pawl-Actor": c.actor, "Idempotency-Key": c.key, "If-None-Match": c.match} {

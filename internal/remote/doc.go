@@ -17,9 +17,20 @@
 //
 // # What a server cannot do
 //
-// Transactions of the caller, jobs that only the submitting process runs, the folder of a
-// submission, and the work of a worker need the database: they are errors of kind Invalid.
-// The folder of a registered workflow is ignored.
+// Transactions of the caller, jobs that only the submitting process runs and the folder of a
+// submission need the database: they are errors of kind Invalid. The folder of a registered
+// workflow is ignored.
+//
+// # Workers
+//
+// A worker works over a server as over an engine. Its conversation (talk.go) knows what was
+// delivered and is not yet reported. After an exchange that has failed it says so to the
+// server, which delivers again what is missing. The slots that the worker lends (slots.go) are
+// those of one exchange at a time that waits at the server. Heartbeats have a connection of
+// their own.
+//
+// Locks: slots.mu and talk.mu are never held together with a request; talk.visits is, and is
+// taken before both. slots.mu is held while a step is handed to the worker.
 //
 // # Pages
 //

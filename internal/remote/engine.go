@@ -23,6 +23,8 @@ type Engine struct {
 	base    string // without a slash at its end
 	program string // the version of the server
 	http    *http.Client
+	beats   *http.Client // of its own, so that no beat waits behind an exchange
+	talks   talks
 	pause   time.Duration // before the first repetition
 }
 
@@ -42,15 +44,7 @@ func Open(ctx context.Context, base string) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	e := &Engine{base: u, pause: firstPause, http: &http.Client{
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
-			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	e := &Engine{base: u, pause: firstPause, http: newClient(16), beats: newClient(1)}
 	if err := e.greet(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -58,8 +52,24 @@ func Open(ctx context.Context, base string) (*Engine, error) {
 	return e, nil
 }
 
+// newClient returns a client that keeps so many connections open.
+func newClient(idle int) *http.Client {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: idle, IdleConnTimeout: 90 * time.Second,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
 // Close closes the connections that are not in use.
-func (e *Engine) Close() { e.http.CloseIdleConnections() }
+func (e *Engine) Close() {
+	e.http.CloseIdleConnections()
+	e.beats.CloseIdleConnections()
+}
 
 // greet requires that the server speaks this version of the API.
 func (e *Engine) greet(ctx context.Context) error {

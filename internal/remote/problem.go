@@ -26,6 +26,7 @@ type problem struct {
 	From      machine.State   `json:"from"`
 	Event     machine.Event   `json:"event"`
 	Allowed   []machine.Event `json:"allowed"`
+	Current   int64           `json:"current"`
 }
 
 // errorOf returns the error that a response is.
@@ -80,6 +81,10 @@ func (e *Engine) of(c *call, p *problem) error {
 		return &named{err, link.ErrKeyReused}
 	case p.Code == "REQUEST_IN_PROGRESS":
 		return &named{err, link.ErrKeyHeld}
+	case p.Code == "WORKER_ENDED":
+		return &named{err, link.ErrWorkerEnded}
+	case p.Code == "TURN":
+		return &named{err, &link.TurnError{Current: p.Current}}
 	case p.Code == "INVALID_STATE_TRANSITION":
 		return refusalOf(c.operation, p, err)
 	case p.Code == "NO_SUCH_OPERATION" || p.Code == "METHOD_NOT_ALLOWED":

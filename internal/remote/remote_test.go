@@ -18,12 +18,18 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/remote"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(withPostgres{m}) }
+
+// withPostgres stops the PostgreSQL of the tests before goroutines are looked for.
+type withPostgres struct{ m *testing.M }
+
+func (w withPostgres) Run() int { return pgtest.Main(w.m) }
 
 // A proxy passes requests on to a handler. Before the answer to the first copy of a command
 // goes out, it does what spoil says.

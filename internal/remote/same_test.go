@@ -521,7 +521,7 @@ func TestUnsupported(t *testing.T) {
 	_, inTx := e.SubmitTx(ctx, nil)
 	_, private := e.RetryJob(ctx, pawl.ID{}, pawl.Retry{Private: true}, c)
 	_, pruned := e.Prune(ctx, time.Hour, pawl.Change{RequestID: "once"}, nil)
-	_, _, registered := e.Register(ctx, link.Registration{})
+	_, _, registered := e.Register(ctx, link.Registration{Job: 1})
 	for name, err := range map[string]error{
 		"SubmitTx": inTx, "Private": submitting(pawl.Submission{Private: true}), "Dir": submitting(pawl.Submission{Dir: "/tmp"}),
 		"RetryJob": private, "Prune": pruned, "Register": registered, "CompleteTx": e.CompleteTx(ctx, nil, link.Report{}),

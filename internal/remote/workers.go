@@ -4,10 +4,6 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/decide"
-	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/internal/rowkey"
-	"github.com/pawl-dev/pawl/machine"
 )
 
 func workerList(q *pawl.WorkerQuery) call {
@@ -67,60 +63,3 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 
 // Followed reports true: a server evaluates jobs and fires schedules.
 func (e *Engine) Followed(context.Context) (bool, error) { return true, nil }
-
-// What a worker calls is not part of the API.
-
-func noWorker() error {
-	return unsupported("the work of a worker", "give worker.New a client of local.Open, on the machine of the database")
-}
-
-// Register returns an error.
-func (e *Engine) Register(context.Context, link.Registration) (*pawl.Worker, func(), error) {
-	return nil, nil, noWorker()
-}
-
-// LendSlots returns nil: no worker is registered.
-func (e *Engine) LendSlots(*pawl.Worker, func(*link.Assignment)) link.Slots { return nil }
-
-// Exchange returns an error.
-func (e *Engine) Exchange(context.Context, link.Exchange) ([]link.Assignment, error) {
-	return nil, noWorker()
-}
-
-// CompleteTx returns an error.
-func (e *Engine) CompleteTx(context.Context, any, link.Report) error { return noWorker() }
-
-// StepInput returns an error.
-func (e *Engine) StepInput(context.Context, *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
-	return nil, nil, noWorker()
-}
-
-// AppendLogs returns an error.
-func (e *Engine) AppendLogs(context.Context, []pawl.Chunk) error { return noWorker() }
-
-// Beat returns an error.
-func (e *Engine) Beat(context.Context, link.Pulse) (*link.Pulsed, error) { return nil, noWorker() }
-
-// Stops returns a channel that never receives.
-func (e *Engine) Stops() <-chan struct{} { return nil }
-
-// Hears returns false.
-func (e *Engine) Hears() bool { return false }
-
-// MoveWorker returns an error.
-func (e *Engine) MoveWorker(context.Context, rowkey.Worker, machine.Event, decide.Note) error {
-	return noWorker()
-}
-
-// Terminate returns an error.
-func (e *Engine) Terminate(context.Context, rowkey.Worker, decide.Note) error { return noWorker() }
-
-// WorkerEnd returns an error.
-func (e *Engine) WorkerEnd(context.Context, rowkey.Worker) (link.WorkerEnd, error) {
-	return link.WorkerEnd{}, noWorker()
-}
-
-// EndedJobs returns an error.
-func (e *Engine) EndedJobs(context.Context, []rowkey.Job) ([]rowkey.Job, error) {
-	return nil, noWorker()
-}

@@ -52,7 +52,7 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction. It reads the records that q names, locked in one order
-	// (pools, schedules, workers, jobs, steps; each by key), passes them to decide, and writes
+	// (pools, schedules, workers, turns, jobs, steps; each by key), passes them to decide, and writes
 	// the changes that decide returns, all or nothing. An error of decide rolls back and is
 	// returned unchanged; nil changes roll back and return nil. decide must not keep its
 	// records after Do has returned an error. It runs again, with other facts, if the facts
@@ -118,6 +118,7 @@ type Query struct {
 	Schedules []rowkey.Schedule   // locked, with inputs
 	Scheduled []pawl.ScheduleName // the schedules with these names that are not removed, locked, with inputs
 	Workers   []rowkey.Worker     // locked
+	Turns     []rowkey.Worker     // the turns of these remote workers, locked
 	Watched   []rowkey.Worker     // workers that will not be changed: they stay unchanged until the end of the transaction; many transactions may watch one
 	Jobs      []rowkey.Job        // locked until the end of the transaction
 	Steps     []pawl.StepKey      // locked, even without their job
@@ -210,6 +211,7 @@ type Facts struct {
 	Signals   map[rowkey.Job][]*pawl.Signal // with data
 	Untaken   map[rowkey.Job]Untaken
 	Workers   map[rowkey.Worker]*pawl.Worker
+	Turns     map[rowkey.Worker]Turn // a worker whose turn was never set has none
 	Jobs      map[rowkey.Job]*pawl.Job
 	Steps     map[pawl.StepKey]*pawl.Step
 	Waiting   map[rowkey.Job][]pawl.StepKey // keys into Steps, in order
@@ -259,6 +261,7 @@ type Changes struct {
 	NewReservations []*pawl.Reservation
 	Released        []*pawl.Reservation // reservations to be removed
 
+	Turns   map[rowkey.Worker]Turn     // set
 	Answers map[IdempotencyKey]*Answer // for keys that the query found new
 }
 
@@ -266,7 +269,14 @@ type Changes struct {
 func (c *Changes) Empty() bool {
 	return len(c.Definitions)+len(c.NewWorkers)+len(c.NewJobs)+len(c.NewSteps)+len(c.Workers)+len(c.Jobs)+len(c.Steps)+len(c.Entries)+
 		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
-		len(c.NewReservations)+len(c.Released)+len(c.Answers) == 0
+		len(c.NewReservations)+len(c.Released)+len(c.Turns)+len(c.Answers) == 0
+}
+
+// A Turn says how far the conversation with a remote worker has come. It is no part of the
+// worker's record: no trail has it.
+type Turn struct {
+	Number int64 // of the last exchange; it only rises
+	Tries  int64 // how often that exchange was repeated
 }
 
 // An Update writes a record that was at version Was. Bodies (output, error, input, metadata)

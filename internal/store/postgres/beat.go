@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -123,10 +124,11 @@ const (
 // readLiving reads the workers that live according to their record: their last beat, or their
 // registration, and the state of the lock of their name.
 var readLiving = `with locked as (` + lockedKeys + `)
-select w.id, greatest(w.created_at, coalesce(b.at, 0)) as beat, ` + lockFound("w.id") + ` as lock
+select w.id, greatest(w.created_at, coalesce(b.at, 0)) as beat,
+  case when w.silence > 0 then ` + lockNumber(health.None) + ` else ` + lockFound("w.id") + ` end as lock, w.silence
 from worker w left join beat b on b.worker = w.id where w.` + livingWorker + ` order by w.id`
 
-var observe = "select true, " + clock + ", " + startOfServer + ", 0 union all select false, l.* from (" + readLiving + ") l"
+var observe = "select true, " + clock + ", " + startOfServer + ", 0, 0 union all select false, l.* from (" + readLiving + ") l"
 
 // Observe returns the workers that live according to their record; see store.Ledger.
 func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
@@ -142,5 +144,5 @@ func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 }
 
 func sighting(c *cursor) health.Sighting {
-	return health.Sighting{Worker: rowkey.Worker(c.num()), Beat: c.num(), Lock: health.Lock(c.num())}
+	return health.Sighting{Worker: rowkey.Worker(c.num()), Beat: c.num(), Lock: health.Lock(c.num()), Silence: time.Duration(c.num())}
 }

@@ -52,7 +52,7 @@ union all (select 5, h.worker, coalesce((select at from beat where worker = h.wo
     select h.worker, w.ended from (select distinct worker from running where worker > 0 and $4::bool) h
       cross join lateral (select updated_at as ended from worker where id = h.worker and state = any($3::text[]) offset 0) w offset 0
   ) h where exists (` + heldBy("h.worker") + `) limit $1::bigint)
-union all (select 6, l.id, l.beat, l.lock, 0, '' from (` + readLiving + `) l where $4::bool)
+union all (select 6, l.id, l.beat, l.lock, l.silence, '' from (` + readLiving + `) l where $4::bool)
 union all select 7, 0, 0, 0, 0, '' where $4::bool and exists (select 1 from running where due_at <= (select now from t))`}
 
 // Look scans for work of the evaluator; see store.Ledger.

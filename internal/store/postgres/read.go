@@ -131,7 +131,7 @@ func newReading(q *store.Query) *reading {
 	return &reading{q: q, read: map[rowkey.Job]*pawl.Job{}, jobs: map[rowkey.Job]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[rowkey.Worker]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
 		Schedules: map[rowkey.Schedule]*pawl.Schedule{}, Signals: map[rowkey.Job][]*pawl.Signal{}, Untaken: map[rowkey.Job]store.Untaken{},
-		Workers: map[rowkey.Worker]*pawl.Worker{}, Jobs: map[rowkey.Job]*pawl.Job{},
+		Workers: map[rowkey.Worker]*pawl.Worker{}, Turns: map[rowkey.Worker]store.Turn{}, Jobs: map[rowkey.Job]*pawl.Job{},
 		Steps: map[pawl.StepKey]*pawl.Step{}, Waiting: map[rowkey.Job][]pawl.StepKey{},
 		Open: map[rowkey.Job][]pawl.StepKey{}, Nodes: map[rowkey.Job][]pawl.StepKey{}, Held: map[rowkey.Worker][]pawl.StepKey{},
 		Reservations: map[pawl.ID]*pawl.Reservation{},
@@ -173,6 +173,7 @@ func (r *reading) queue(p *pipe) {
 	if len(q.Watched) > 0 {
 		p.add(watchWorkers, r.worker, nums(q.Watched))
 	}
+	r.queueTurns(p)
 	if len(q.Jobs) > 0 {
 		p.add(readJobs, r.job, nums(q.Jobs))
 	}

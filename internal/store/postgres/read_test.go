@@ -32,6 +32,7 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 		"schedules": {store.Query{Schedules: schedule}, []*statement{readSchedules}},
 		"scheduled": {store.Query{Scheduled: scheduled}, []*statement{readSchedules}},
 		"workers":   {store.Query{Workers: worker}, []*statement{readWorkers}},
+		"turns":     {store.Query{Turns: worker}, []*statement{readTurns}},
 		"jobs":      {store.Query{Jobs: job}, []*statement{readJobs}},
 		"signals":   {store.Query{Signals: job}, []*statement{readSignals}},
 		"steps":     {store.Query{Steps: steps}, []*statement{readNamed}},
@@ -39,10 +40,10 @@ func TestNothingIsSentForWhatIsNotAsked(t *testing.T) {
 		"claims":    {store.Query{Claims: claims}, []*statement{claimOne}},
 		"all": {
 			store.Query{
-				Keys: keys, Pools: pools, Names: names, Schedules: schedule, Scheduled: scheduled, Workers: worker, Jobs: job, Steps: steps,
+				Keys: keys, Pools: pools, Names: names, Schedules: schedule, Scheduled: scheduled, Workers: worker, Turns: worker, Jobs: job, Steps: steps,
 				Signals: job, Waiting: []store.JobLimit{{Job: 1, Limit: 1}}, Open: job, Nodes: job, Held: worker, Claims: claims,
 			},
-			[]*statement{lockPools, countPools, limitWait, takeKeys, waitOn, readKeys, readSchedules, readWorkers, readJobs, readSignals, readVersions, readSteps, claimOne},
+			[]*statement{lockPools, countPools, limitWait, takeKeys, waitOn, readKeys, readSchedules, readWorkers, readTurns, readJobs, readSignals, readVersions, readSteps, claimOne},
 		},
 	}
 	for name, tt := range tests {

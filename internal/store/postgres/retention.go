@@ -277,7 +277,7 @@ func (c *cursor) stored() audit.Stored {
 // The tables that hold data of an entity, its record last. Parts of a job are cleared.
 var parts = map[string][]string{
 	kindJob:      {"job where id"},
-	kindWorker:   {"worker_audit where worker", "beat where worker", "worker where id"},
+	kindWorker:   {"worker_audit where worker", "beat where worker", "remote where worker", "worker where id"},
 	kindSchedule: {"schedule_audit where schedule", "schedule where id"},
 }
 

@@ -49,6 +49,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
 	w.workers(ch)
+	w.turns(ch.Turns)
 	w.running(f, ch) // before the others drop what was found
 	w.jobs(f, ch)
 	w.steps(f, ch)

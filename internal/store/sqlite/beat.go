@@ -28,10 +28,16 @@ type notes struct {
 	at map[int64]int64
 }
 
-// Beat records that a worker is alive by touching its lock file, and returns what it has to
-// know. Now and then it also writes the row of the process; see store.Ledger.
+// Beat records that a worker is alive by touching its lock file or, if it is remote, with all
+// beats of the same second. It returns what the worker has to know. Now and then it also writes
+// the row of the process; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
-	if p.Worker != 0 {
+	switch {
+	case p.Remote:
+		if err := db.remoteBeat(ctx, p.Worker); err != nil {
+			return nil, fmt.Errorf("beat of worker %d: %w", p.Worker, err)
+		}
+	case p.Worker != 0:
 		if err := db.holds.beat(workerName(p.Worker)); err != nil {
 			return nil, fmt.Errorf("beat of worker %d: %w", p.Worker, err)
 		}

@@ -102,7 +102,10 @@ type DB struct {
 	holds   holds
 	wakeups *wakeups
 	notes   notes
-	faults  store.Faults
+
+	remoteBeats remoteBeats
+
+	faults store.Faults
 
 	maxVacuum int64 // see Scrub; less in tests
 	stats     struct{ commits, inserts, updates, entries, rollbacks atomic.Int64 }
@@ -167,6 +170,7 @@ func (db *DB) besideFile(c *conn) error {
 // process. Close waits for calls in progress; later ones fail.
 func (db *DB) Close() error {
 	db.wakeups.close()
+	db.remoteBeats.close()
 	err := db.writer.close()
 	if db.readers != nil {
 		err = errors.Join(err, db.readers.close())

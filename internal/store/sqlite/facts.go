@@ -29,6 +29,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Signals:   make(map[rowkey.Job][]*pawl.Signal, len(q.Signals)),
 		Untaken:   make(map[rowkey.Job]store.Untaken, len(q.Untaken)),
 		Workers:   make(map[rowkey.Worker]*pawl.Worker, len(q.Workers)),
+		Turns:     make(map[rowkey.Worker]store.Turn, len(q.Turns)),
 		Jobs:      make(map[rowkey.Job]*pawl.Job, len(q.Jobs)),
 		Steps:     make(map[pawl.StepKey]*pawl.Step, len(q.Steps)),
 		Waiting:   make(map[rowkey.Job][]pawl.StepKey, len(q.Waiting)),
@@ -42,7 +43,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		return nil, err
 	}
 	for _, part := range []func(*store.Query) error{
-		r.keys, r.pools, r.names, r.schedules, r.named, r.signals, r.found, r.held, r.claims, r.reservations,
+		r.keys, r.pools, r.names, r.schedules, r.named, r.signals, r.found, r.held, r.claims, r.turns, r.reservations,
 	} {
 		if err := part(q); err != nil {
 			return nil, err

@@ -51,19 +51,31 @@ func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 		return nil, err
 	}
 	r := &health.Report{Workers: make([]health.Sighting, len(workers))}
-	for i, w := range workers {
-		held, beat, err := db.holds.alive(workerName(w.Key()))
-		if err != nil {
-			return nil, fmt.Errorf("look for worker %d: %w", w.Key(), err)
+	err = db.read(ctx, "look for workers", func(c *conn) error {
+		for i, w := range workers {
+			held, beat, err := db.lastBeat(c, w)
+			if err != nil {
+				return fmt.Errorf("look for worker %d: %w", w.Key(), err)
+			}
+			r.Workers[i] = health.Sighting{Worker: w.Key(), Beat: max(beat, w.CreatedAt), Lock: lockOf(w, held), Silence: w.Silence}
 		}
-		lock := health.Held
-		if !held {
-			lock = health.Free
-		}
-		r.Workers[i] = health.Sighting{Worker: w.Key(), Beat: max(pawl.Micros(beat), w.CreatedAt), Lock: lock}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	r.Now = db.now() // after the beats: none of them is from the future
 	return r, nil
+}
+
+func lockOf(w *pawl.Worker, held bool) health.Lock {
+	switch {
+	case w.Remote():
+		return health.None
+	case held:
+		return health.Held
+	}
+	return health.Free
 }
 
 // memoryHolds are the holds of a database in memory.

@@ -130,7 +130,7 @@ func lookPending(c *conn, a *store.Agenda, q *store.LookQuery) error {
 func (db *DB) ended(ctx context.Context, limit int) (found []health.Sighting, err error) {
 	err = db.read(ctx, "look for steps of workers that have ended", func(c *conn) error {
 		found = nil
-		return c.follow(selectNextHolder, func(cols *columns) (int64, bool) {
+		err := c.follow(selectNextHolder, func(cols *columns) (int64, bool) {
 			worker := rowkey.Worker(cols.int())
 			gone := cols.s.ColumnType(1) == sqlite.TypeNull
 			if !gone && lifecycle.Worker.Ended(machine.State(cols.text())) {
@@ -138,6 +138,13 @@ func (db *DB) ended(ctx context.Context, limit int) (found []health.Sighting, er
 			}
 			return int64(worker), len(found) < limit
 		})
+		for i := 0; i < len(found) && err == nil; i++ {
+			var beat int64
+			if beat, err = remoteBeatOf(c, found[i].Worker); beat > 0 {
+				found[i].Beat = beat
+			}
+		}
+		return err
 	})
 	for i := range found {
 		_, beat, e := db.holds.alive(workerName(found[i].Worker))

@@ -38,7 +38,7 @@ type removal struct {
 
 var removals = []removal{
 	{lifecycle.Job.Name, selectOldJobs, selectOldJob, selectHeads, []statement{removeJob}, countOldJobs},
-	{lifecycle.Worker.Name, selectOldWorkers, selectOldWorker, 0, []statement{removeWorkerTrail, removeWorker}, countOldWorkers},
+	{lifecycle.Worker.Name, selectOldWorkers, selectOldWorker, 0, []statement{removeWorkerTrail, removeTurn, removeWorker}, countOldWorkers},
 	{lifecycle.Schedule.Name, selectOldSchedules, selectOldSchedule, 0, []statement{removeScheduleTrail, removeSchedule}, countOldSchedules},
 }
 

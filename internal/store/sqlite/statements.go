@@ -171,6 +171,8 @@ const (
 	sweepAnswers
 	upsertNode
 	sweepNodes
+	upsertTurn
+	updateRemoteBeat
 	replaceAnchor
 	removeJob
 	removeSteps
@@ -179,6 +181,7 @@ const (
 	removeRefusals
 	removeWorker
 	removeWorkerTrail
+	removeTurn
 	removeSchedule
 	removeScheduleTrail
 	insertRemoval
@@ -222,6 +225,8 @@ const (
 	selectStops
 	selectClaimed
 	selectWorkerState
+	selectTurn
+	selectRemoteBeat
 	selectNodes
 
 	selectStepsAll
@@ -345,6 +350,9 @@ var texts = [statementCount]string{
 	upsertNode: insert("node", nodeColumns) + " ON CONFLICT (id) DO UPDATE SET at = excluded.at, skew = excluded.skew",
 	sweepNodes: "DELETE FROM node WHERE at <= ?",
 
+	upsertTurn:       insert("remote", "worker, turn, tries, at") + " ON CONFLICT (worker) DO UPDATE SET turn = excluded.turn, tries = excluded.tries",
+	updateRemoteBeat: "UPDATE remote SET at = ? WHERE worker = ?",
+
 	selectAnswer:      "SELECT endpoint, request_hash, status, expires_at, body FROM idempotency WHERE workspace = ? AND key = ?",
 	countPoolJobs:     "SELECT count(*) FROM job INDEXED BY job_pool WHERE state = 'RUNNING' AND pool <> 0 AND pool = ?",
 	selectPoolPending: "SELECT rank, id FROM job INDEXED BY job_pool WHERE state = 'PENDING' AND pool <> 0 AND pool = ? AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
@@ -400,6 +408,8 @@ var texts = [statementCount]string{
 	selectNextHolder: "SELECT s.place, w.state, w.updated_at FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
 		" AND state = 'in_progress' AND place > ? ORDER BY place LIMIT 1) s LEFT JOIN worker w ON w.id = s.place",
 	selectWorkerState: "SELECT state FROM worker WHERE id = ?",
+	selectTurn:        "SELECT turn, tries FROM remote WHERE worker = ?",
+	selectRemoteBeat:  "SELECT at FROM remote WHERE worker = ?",
 	selectNodes:       "SELECT " + nodeColumns + " FROM node WHERE at > ? ORDER BY started_at, id",
 	selectClaimed:     "SELECT 1 FROM step WHERE job = ? AND ord = ? AND claims = ? AND place = ? AND state = 'in_progress'",
 	selectStops: "SELECT job, ord, claims FROM step INDEXED BY step_flight WHERE " + inFlight +
@@ -463,6 +473,7 @@ var texts = [statementCount]string{
 	selectRemoval:       "SELECT job FROM removal WHERE job BETWEEN ? AND ? AND NOT EXISTS (SELECT 1 FROM job WHERE id = removal.job) ORDER BY job LIMIT 1",
 	removeWorker:        "DELETE FROM worker WHERE id = ?",
 	removeWorkerTrail:   "DELETE FROM worker_audit WHERE worker = ?",
+	removeTurn:          "DELETE FROM remote WHERE worker = ?",
 	removeSchedule:      "DELETE FROM schedule WHERE id = ?",
 	removeScheduleTrail: "DELETE FROM schedule_audit WHERE schedule = ?",
 	selectOldJobs:       oldOnes("job", oldJob+" AND NOT "+neededJob),

@@ -19,7 +19,7 @@ const sweepLimit = 64
 func write(c *conn, f *store.Facts, ch *store.Changes) error {
 	for _, part := range []func(*conn, *store.Facts, *store.Changes) error{
 		writeDefinitions, writeVersions, writeQuotas, writeSchedules, writeWorkers, writeJobs, writeSteps, writeSignals,
-		writeEntries, writeRefusals, writeAnswers, writeReservations,
+		writeEntries, writeRefusals, writeTurns, writeAnswers, writeReservations,
 	} {
 		if err := part(c, f, ch); err != nil {
 			return err

@@ -27,6 +27,9 @@ var holdTests = []test{
 	{name: "T10/Nodes", run: nodes},
 	{name: "J9/ObserveBeats", run: observeBeats},
 	{name: "J9/ObserveLocks", run: observeLocks},
+	{name: "J9/ObserveRemote", run: observeRemote, shared: true},
+	{name: "J9/EndedRemote", run: endedRemote},
+	{name: "T3/Turns", run: turns, shared: true},
 }
 
 // held checks that the name is taken, with that note.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -55,7 +56,7 @@ func (e *env) full(now int64) (*pawl.Job, *pawl.Step, *pawl.Worker) {
 		Losses: 1, Worker: 15, Route: 16, Priority: 6, Rank: -1 << 61, Pool: 1<<62 + 3, Total: 100, Made: 50, Live: 25, EnqueuedAt: 31, StartedAt: 32, CompletedAt: 33,
 		Input: json.RawMessage(`"item"`), Output: json.RawMessage(`null`), Error: failure("step")}
 	s.DueAt, s.DueEvent = 1<<60+1, lifecycle.StepTimeout
-	w := &pawl.Worker{ID: e.mint.ID(now), Workspace: "ws", Name: "h-1", Host: "h", PID: 77, Capacity: 8,
+	w := &pawl.Worker{ID: e.mint.ID(now), Workspace: "ws", Name: "h-1", Host: "h", PID: 77, Silence: time.Minute, Capacity: 8,
 		Routes: []rowkey.Route{5, 1 << 62}, Handlers: []string{"q/a", "q/b"}, Metadata: json.RawMessage(`{"w":3}`)}
 	w.DueAt, w.DueEvent = 1<<60+2, lifecycle.WorkerTerminate
 	return j, s, w

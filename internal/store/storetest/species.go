@@ -98,7 +98,7 @@ var steps = &species[pawl.Step]{
 
 var workers = &species[pawl.Worker]{
 	kind:   lifecycle.Worker.Name,
-	fixed:  append([]string{"Name", "Host", "PID"}, recordFixed...),
+	fixed:  append([]string{"Name", "Host", "PID", "Silence"}, recordFixed...),
 	bodies: []string{"Metadata"},
 	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Worker) {
 		for range n {

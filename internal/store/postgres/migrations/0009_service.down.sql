@@ -10,6 +10,10 @@ drop table reservation;
 
 -- Workers of other machines.
 
+-- An older program takes them for dead, and they register again after the way up.
+drop table remote;
+alter table worker drop column silence;
+
 -- (end of workers)
 
 

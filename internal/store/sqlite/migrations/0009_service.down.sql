@@ -10,6 +10,10 @@ DROP TABLE reservation;
 
 -- Workers of other machines.
 
+-- An older program takes them for dead, and they register again after the way up.
+DROP TABLE remote;
+ALTER TABLE worker DROP COLUMN silence;
+
 -- (end of workers)
 
 

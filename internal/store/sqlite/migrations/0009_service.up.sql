@@ -13,6 +13,17 @@
 
 -- Workers of other machines.
 
+ALTER TABLE worker ADD COLUMN silence INTEGER NOT NULL DEFAULT 0; -- ns; 0: its process holds a lock
+
+-- The conversation with each worker that reaches the database through a server, and its
+-- last beat.
+CREATE TABLE remote (
+  worker INTEGER PRIMARY KEY,
+  turn   INTEGER NOT NULL,
+  tries  INTEGER NOT NULL,
+  at     INTEGER NOT NULL
+) STRICT;
+
 -- (end of workers)
 
 

@@ -1,0 +1,227 @@
+package exchange
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Of returns a claim as messages have it.
+func Of(id pawl.ID, c link.Stop) Claim { return Claim{id.Public(pawl.StepPrefix), c.Claim} }
+
+func stops(where string, claims []Claim) ([]link.Stop, error) {
+	all := make([]link.Stop, len(claims))
+	for i, c := range claims {
+		id, err := stepID(fmt.Sprintf("%s[%d].step_id", where, i), c.StepID)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = link.Stop{StepKey: id.StepKey(), Claim: c.Claim}
+	}
+	return all, nil
+}
+
+func stepID(where, text string) (pawl.ID, error) {
+	id, err := pawl.ParseID(pawl.StepPrefix, text)
+	if err != nil {
+		return id, &pawl.Error{Kind: pawl.Invalid, Message: where + ": " + err.Error()}
+	}
+	return id, nil
+}
+
+// named returns those of the claims that are in a list, as the worker has named them.
+func named(claims []Claim, keys, list []link.Stop) []Claim {
+	in := make(map[link.Stop]bool, len(list))
+	for _, s := range list {
+		in[s] = true
+	}
+	found := []Claim{}
+	for i, k := range keys {
+		if in[k] {
+			found = append(found, claims[i])
+		}
+	}
+	return found
+}
+
+// reports returns the reports of a worker for an engine.
+func reports(worker pawl.ID, list []Report) ([]link.Report, error) {
+	all := make([]link.Report, len(list))
+	for i := range list {
+		r, err := list[i].report(worker, fmt.Sprintf("reports[%d]", i))
+		if err != nil {
+			return nil, err
+		}
+		all[i] = r
+	}
+	return all, nil
+}
+
+// report returns a report for an engine. where names it in errors.
+func (r *Report) report(worker pawl.ID, where string) (link.Report, error) {
+	id, err := stepID(where+".step_id", r.StepID)
+	if err != nil {
+		return link.Report{}, err
+	}
+	if len(r.Output) > MaxOutput {
+		return link.Report{}, pawl.Errorf(pawl.Invalid, "%s.output: it has %d bytes: want at most %d", where, len(r.Output), MaxOutput)
+	}
+	l := link.Report{Step: id.StepKey(), Claim: r.Claim.Claim, Actor: worker.Public(pawl.WorkerPrefix), By: worker.WorkerKey()}
+	if l.Event = events[r.Outcome]; l.Event == lifecycle.StepSuccess {
+		l.Output = decide.OrNull(r.Output)
+		return l, nil
+	}
+	l.Failure = r.Error.failure()
+	switch {
+	case l.Event == lifecycle.StepFail && l.Failure.Permanent:
+		l.Event = lifecycle.StepFailPermanently
+	case l.Event == lifecycle.StepInterrupt && r.AfterMS > 0:
+		l.Snooze, l.Failure = time.Duration(r.AfterMS)*time.Millisecond, nil
+	}
+	return l, nil
+}
+
+// events are the events of outcomes.
+var events = map[string]machine.Event{
+	"complete": lifecycle.StepSuccess, "fail": lifecycle.StepFail, "timeout": lifecycle.StepTimeout,
+	"cancel": lifecycle.StepCancel, "release": lifecycle.StepInterrupt,
+}
+
+func (e *Error) failure() *pawl.Failure {
+	if e == nil {
+		e = &Error{Message: "the worker has given no reason"}
+	}
+	return &pawl.Failure{Class: cmp.Or(e.Class, "error"), Message: e.Message, Permanent: e.Permanent,
+		Delay: pawl.Duration(time.Duration(e.RetryAfterMS) * time.Millisecond), Metadata: e.Metadata}
+}
+
+// ReportOf returns a report of an engine's as a message. An output, or a message, that is
+// larger than a server takes is a failure of the step, or cut off.
+func ReportOf(step pawl.ID, l *link.Report) Report {
+	r := Report{Claim: Of(step, link.Stop{StepKey: l.Step, Claim: l.Claim}), Output: l.Output, AfterMS: l.Snooze.Milliseconds()}
+	f := l.Failure
+	switch l.Event {
+	case lifecycle.StepSuccess:
+		r.Outcome = "complete"
+		if len(l.Output) > MaxOutput {
+			r.Outcome, r.Output = "fail", nil
+			f = pawl.TooLarge(fmt.Sprintf("the output has %d bytes", len(l.Output)), MaxOutput, "put out less")
+		}
+	case lifecycle.StepTimeout:
+		r.Outcome = "timeout"
+	case lifecycle.StepCancel:
+		r.Outcome = "cancel"
+	case lifecycle.StepInterrupt:
+		r.Outcome = "release"
+	default:
+		r.Outcome = "fail"
+	}
+	if f != nil {
+		r.Error = &Error{Class: f.Class, Message: cut(f.Message, MaxMessage), Permanent: f.Permanent, RetryAfterMS: time.Duration(f.Delay).Milliseconds(), Metadata: f.Metadata}
+		if !json.Valid(f.Metadata) {
+			r.Error.Metadata = nil
+		}
+	}
+	return r
+}
+
+// cut returns at most n characters of a text.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	all := []rune(text)
+	return string(all[:min(n, len(all))])
+}
+
+// stepOf returns a step as it is delivered.
+func stepOf(a *link.Assignment, b *link.StepInput) Step {
+	n, w := b.Node, b.Work
+	limit := n.Timeout
+	if limit == 0 {
+		limit = workflow.DefaultTimeout
+	}
+	s := Step{Claim: Claim{b.StepID, a.Step.Claims}, JobID: b.JobID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts,
+		Queue: n.Queue, Handler: n.Handler, Input: b.Input, OutputMode: string(n.Output), TimeoutMS: limit.Milliseconds(),
+		Permanent: n.Retry.PermanentExitCodes, Isolation: string(n.Isolation), Dir: b.Dir,
+		Work: Work{Kind: string(w.Kind), Command: w.Argv, Run: w.Script, Env: w.Env, Dir: w.Dir, With: w.With}}
+	if h := w.HTTP; h != nil {
+		s.Work.HTTP = &HTTP{Method: h.Method, URL: h.URL, Headers: h.Headers, Body: h.Body, Expect: h.Expect}
+	}
+	return s
+}
+
+// StepInput returns what a worker needs to run a step that was delivered.
+func (s *Step) StepInput() *link.StepInput {
+	w := &workflow.Work{Kind: workflow.Kind(s.Work.Kind), Argv: s.Work.Command, Script: s.Work.Run, Env: s.Work.Env, Dir: s.Work.Dir, With: s.Work.With}
+	if w.Kind == workflow.KindHandler {
+		w.Handler = s.Handler
+	}
+	if h := s.Work.HTTP; h != nil {
+		w.HTTP = &workflow.Request{Method: h.Method, URL: h.URL, Headers: h.Headers, Body: h.Body, Expect: h.Expect}
+	}
+	n := &workflow.Node{Kind: w.Kind}
+	n.Handler, n.Queue, n.Timeout, n.Output = s.Handler, s.Queue, time.Duration(s.TimeoutMS)*time.Millisecond, workflow.OutputMode(s.OutputMode)
+	n.Retry.PermanentExitCodes, n.Isolation = s.Permanent, workflow.Isolation(s.Isolation)
+	return &link.StepInput{Work: w, Input: s.Input, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: n}
+}
+
+// Worker returns the record of a new worker, and its predecessor.
+func (r *Registration) Worker() (link.Registration, error) {
+	silence := time.Duration(r.SilenceMS) * time.Millisecond
+	if silence == 0 {
+		silence = health.Silence
+	}
+	if silence < health.MinSilence || silence > health.MaxSilence {
+		return link.Registration{}, pawl.Errorf(pawl.Invalid, "silence_ms: %d: want %d to %d, or 0 for %d", r.SilenceMS, health.MinSilence.Milliseconds(), health.MaxSilence.Milliseconds(), health.Silence.Milliseconds())
+	}
+	w := pawl.Worker{Workspace: cmp.Or(r.Workspace, pawl.DefaultWorkspace), Name: cmp.Or(r.Name, "remote"), Host: r.Host, PID: r.PID,
+		Capacity: cmp.Or(r.Capacity, 1), Silence: silence,
+		Metadata: link.Declaration{Isolation: workflow.Isolation(r.Isolation), Silence: pawl.Duration(silence)}.Metadata()}
+	queues, handlers := r.Queues, r.Handlers
+	if len(queues) == 0 {
+		queues = []string{workflow.DefaultQueue}
+	}
+	if len(handlers) == 0 {
+		handlers = []string{string(workflow.KindCommand), string(workflow.KindRun)}
+	}
+	for i, queue := range queues {
+		for k, handler := range handlers {
+			if queue == "" || handler == "" {
+				return link.Registration{}, pawl.Errorf(pawl.Invalid, "queues[%d], handlers[%d]: want names that are not empty", i, k)
+			}
+			w.Routes = append(w.Routes, pawl.Route(w.Workspace, queue, handler, 0))
+			w.Handlers = append(w.Handlers, queue+"/"+handler)
+		}
+	}
+	before, err := r.Predecessor.worker()
+	return link.Registration{Worker: w, Before: before}, err
+}
+
+func (p *Predecessor) worker() (*link.Predecessor, error) {
+	if p == nil {
+		return nil, nil
+	}
+	id, err := pawl.ParseID(pawl.WorkerPrefix, p.WorkerID)
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "predecessor.worker_id: " + err.Error()}
+	}
+	held, err := stops("predecessor.holding", p.Holding)
+	if err != nil {
+		return nil, err
+	}
+	before := &link.Predecessor{Worker: id.WorkerKey()}
+	for _, s := range held {
+		before.Claims = append(before.Claims, link.Claimed{StepKey: s.StepKey, Claims: s.Claim})
+	}
+	return before, nil
+}

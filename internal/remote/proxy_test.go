@@ -1,0 +1,228 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/api"
+	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/address"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/worker"
+)
+
+var proxySeed = flag.Uint64("proxy.seed", 0, "the seed of TestABadProxy; 0: a random one")
+
+// A badProxy passes requests to one of several servers. It loses requests, loses answers
+// after the server has acted, sends a request twice, at times to two servers, and is slow.
+type badProxy struct {
+	servers []http.Handler
+	mu      sync.Mutex
+	random  *rand.Rand
+	good    bool // from now on it does none of this
+}
+
+func (p *badProxy) roll(n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.good {
+		return n
+	}
+	return p.random.IntN(n)
+}
+
+func (p *badProxy) server() http.Handler {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.servers[p.random.IntN(len(p.servers))]
+}
+
+func (p *badProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	answer := func(ctx context.Context) *httptest.ResponseRecorder {
+		to := httptest.NewRecorder()
+		again := r.Clone(ctx)
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		p.server().ServeHTTP(to, again)
+		return to
+	}
+	switch p.roll(20) {
+	case 0: // it is lost on its way
+		panic(http.ErrAbortHandler)
+	case 1: // so is the answer
+		answer(r.Context())
+		panic(http.ErrAbortHandler)
+	case 2: // and so, while the server goes on with it
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		go func() {
+			defer cancel()
+			answer(ctx)
+		}()
+		panic(http.ErrAbortHandler)
+	case 3: // it is sent twice, one after the other
+		answer(r.Context())
+	case 4: // and at the same time
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		go func() {
+			defer cancel()
+			answer(ctx)
+		}()
+	case 5:
+		time.Sleep(time.Duration(p.roll(50)) * time.Millisecond)
+	case 6:
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	to := answer(r.Context())
+	for name, values := range to.Header() {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(to.Code)
+	_, _ = w.Write(to.Body.Bytes()) // the client may be gone
+}
+
+// newServer returns a server on a database.
+func newServer(t *testing.T, where string) (*engine.Engine, store.Store, http.Handler) {
+	t.Helper()
+	at, err := address.Parse(where)
+	must(t, err)
+	log := slog.New(slog.DiscardHandler)
+	db, err := at.Open(t.Context(), time.Hour, log)
+	must(t, err)
+	e := engine.New(engine.Config{Store: db, Poll: 50 * time.Millisecond, Silence: time.Hour})
+	t.Cleanup(func() {
+		e.Close()
+		must(t, db.Close())
+	})
+	service := api.New(api.Config{Engine: e, Program: "1.0", Schema: 1, Now: time.Now, Log: log})
+	return e, db, api.Guard(service, api.GuardConfig{Raw: []string{"/api/steps/*/log"}, Log: log})
+}
+
+const wide = `name: wide
+inputs: {n: {type: integer}}
+steps:
+  - {id: a, handler: far}
+  - {id: b, handler: far, needs: [a], foreach: "${{ [1, 2, 3] }}"}
+  - {id: c, handler: far, needs: [b]}
+  - {id: d, handler: far, needs: [a]}
+`
+
+// TestABadProxy: with a proxy that loses, repeats and delays, before two servers, every job
+// ends, and every claim in the trails was run exactly once. No claim is stuck and no step is
+// run past its fence.
+func TestABadProxy(t *testing.T) { // T3, T5
+	for _, kind := range []string{"sqlite", "postgres"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			where := filepath.Join(t.TempDir(), "pawl.db")
+			if kind == "postgres" {
+				where = pgtest.URL(t)
+			}
+			seed := *proxySeed
+			if seed == 0 {
+				seed = rand.Uint64()
+			}
+			t.Logf("-proxy.seed %d", seed)
+			testABadProxy(t, where, seed)
+		})
+	}
+}
+
+func testABadProxy(t *testing.T, where string, seed uint64) {
+	first, db, a := newServer(t, where)
+	_, _, b := newServer(t, where)
+	p := &badProxy{servers: []http.Handler{a, b}, random: rand.New(rand.NewPCG(seed, 1)), good: true}
+	server := httptest.NewUnstartedServer(p)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	t.Cleanup(server.Close)
+	var mu sync.Mutex
+	ran := map[string]int{}
+	run := func(_ context.Context, task *worker.Task) worker.Result {
+		mu.Lock()
+		defer mu.Unlock()
+		ran[fmt.Sprint(task.StepID, " ", task.Claim)]++
+		return worker.Result{Output: []byte("1")}
+	}
+	var workers []*worker.Worker
+	for i := range 3 {
+		w, err := worker.Start(t.Context(), linker{open(t, server.URL)}, worker.Config{Name: fmt.Sprint("far", i), Capacity: 4,
+			Beat: 100 * time.Millisecond, Handlers: map[string]worker.Handler{"far": run}})
+		must(t, err)
+		workers = append(workers, w)
+	}
+	p.mu.Lock()
+	p.good = false
+	p.mu.Unlock()
+	var ids []pawl.ID
+	for range 40 {
+		ids = append(ids, submit(t, first, wide, `{"n":1}`))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for _, id := range ids {
+		j, err := first.Wait(ctx, id)
+		if err != nil {
+			v, _ := first.Job(t.Context(), id)
+			t.Fatalf("a job does not end: %v\n%+v", err, v.Steps)
+		}
+		if j.State != lifecycle.JobCompleted {
+			t.Errorf("a job is %s: %v", j.State, j.Error)
+		}
+	}
+	p.mu.Lock()
+	p.good = true
+	p.mu.Unlock()
+	for _, w := range workers {
+		must(t, w.Drain(t.Context()))
+	}
+	claimed := map[string]int{}
+	for _, id := range ids {
+		must(t, first.History(t.Context(), id, func(tr pawl.Transition) error {
+			if tr.Event == lifecycle.StepClaim && strings.HasPrefix(tr.Actor, pawl.WorkerPrefix) {
+				claimed[tr.Entity+" "+claimOf(t, tr)]++
+			}
+			return nil
+		}))
+	}
+	for claim, n := range claimed {
+		if n != 1 || ran[claim] != 1 {
+			t.Errorf("claim %s: %d times in the trail, %d times run", claim, n, ran[claim])
+		}
+	}
+	if len(ran) != len(claimed) {
+		t.Errorf("%d claims were run, and %d are in the trails", len(ran), len(claimed))
+	}
+	refused, err := db.Refused(t.Context(), 0)
+	must(t, err)
+	t.Logf("%d jobs, %d claims, %d refused facts", len(ids), len(claimed), refused)
+}
+
+// claimOf returns the number of a claim.
+func claimOf(t *testing.T, tr pawl.Transition) string {
+	t.Helper()
+	var told struct {
+		Claim int `json:"claim"`
+	}
+	must(t, json.Unmarshal(tr.Metadata, &told))
+	return fmt.Sprint(told.Claim)
+}
