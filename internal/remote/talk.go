@@ -144,9 +144,23 @@ func (t *talk) visit(ctx context.Context, reports []link.Report, free int) ([]li
 		}
 		got, err := t.deliver(ctx, now, take)
 		all = append(all, got...)
-		if err != nil || len(reports) == 0 {
-			return all, err
+		if err != nil {
+			t.run(all) // the worker takes no steps with an error
+			return nil, err
 		}
+		if len(reports) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// run runs steps that the worker was not given by its visit.
+func (t *talk) run(list []link.Assignment) {
+	t.mu.Lock()
+	s := t.poll
+	t.mu.Unlock()
+	for i := range list {
+		s.run(&list[i])
 	}
 }
 
