@@ -31,3 +31,10 @@ func (e *Engine) SweepAll(ctx context.Context) (found int, err error) {
 
 // StartOf returns where the sweep of a process begins, as a share of all records.
 func StartOf(node int64) float64 { return startOf(node) }
+
+// Queued returns how many groups wait for the committer.
+func (e *Engine) Queued() int {
+	e.committer.mu.Lock()
+	defer e.committer.mu.Unlock()
+	return len(e.committer.queue)
+}

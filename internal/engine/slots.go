@@ -82,7 +82,9 @@ func (s *offers) note(w *pawl.Worker) {
 	if s.busy == nil {
 		s.busy = make(map[rowkey.Worker]bool)
 	}
-	s.busy[w.Key()] = slices.ContainsFunc(s.list, func(o *Slots) bool { return o.worker.Key() == w.Key() })
+	if slices.ContainsFunc(s.list, func(o *Slots) bool { return o.worker.Key() == w.Key() }) {
+		s.busy[w.Key()] = true
+	}
 }
 
 // LendSlots registers a worker of this process, with no slots. A step that a commit claims

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -73,15 +74,20 @@ func (v *visit) decide(t *tx) error {
 	return err
 }
 
-// compare finds what the worker holds and does not know of. The reports of the same commit
-// are decided by now.
+// compare finds what the worker holds and does not know of. Among that is what another of its
+// exchanges has claimed in this transaction, whose answer may be lost. The reports of the same
+// commit are decided by now.
 func (v *visit) compare(t *tx) error {
 	v.known = make(map[link.Stop]bool)
-	for _, k := range t.held(v.of) {
-		s := t.step(k)
-		if s == nil || s.State != lifecycle.StepInProgress || s.Worker != v.of {
-			continue
+	var held []pawl.StepKey
+	for k, h := range t.steps {
+		if h.record.State == lifecycle.StepInProgress && h.record.Worker == v.of {
+			held = append(held, k)
 		}
+	}
+	slices.SortFunc(held, pawl.StepKey.Compare)
+	for _, k := range held {
+		s := t.step(k)
 		c := link.Stop{StepKey: k, Claim: s.Claims}
 		if v.holding[c] {
 			v.known[c] = true

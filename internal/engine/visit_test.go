@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,6 +217,36 @@ func TestALateClaim(t *testing.T) { // T3
 				after := f.must(b.engine, link.Visit{Turn: next + 1, Compare: true, Holding: held(got.Assigned...)})
 				if len(after.Assigned)+len(after.Gone) != 0 {
 					t.Errorf("afterwards the worker has %+v beside its one step", after)
+				}
+			})
+		})
+	}
+}
+
+// TestExchangesOfOneCommit: two exchanges of a worker that are decided in one commit. The later
+// one compares, and finds what the one before it has just claimed: its answer may be lost.
+func TestExchangesOfOneCommit(t *testing.T) { // T3
+	for name, second := range map[string]int64{"repeated": 1, "the next": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onShared(t, func(t *testing.T, db *database) {
+				slow := &stalled{Store: db.open(), arrived: make(chan struct{}, 10)}
+				p := startProcess(t, slow, nil)
+				f, other := enlist(t, p.engine), enlistAs(t, p.engine, "other")
+				p.submit(define(t, oneStep), "")
+				slow.release = make(chan struct{})
+				var all sync.WaitGroup
+				all.Go(func() { other.must(p.engine, link.Visit{Turn: 1}) }) // holds up the committer
+				<-slow.arrived
+				var got [2]*link.Visited
+				for i, v := range []link.Visit{{Turn: 1, Free: 1}, {Turn: second, Compare: true}} {
+					all.Go(func() { got[i] = f.must(p.engine, v) })
+					until(t, "it waits for the committer", func() bool { return p.engine.Queued() == i+1 })
+				}
+				close(slow.release)
+				all.Wait()
+				if len(got[0].Assigned) != 1 || len(got[1].Assigned) != 1 || got[1].Again != 1 {
+					t.Errorf("the first was given %d steps, the second %d; want the same one twice", len(got[0].Assigned), len(got[1].Assigned))
 				}
 			})
 		})

@@ -156,12 +156,13 @@ func (s *slots) take() (context.Context, int) {
 // claim waits for steps. If it was cut off it finds out what it has claimed.
 func (s *slots) claim(ctx context.Context, free int) ([]link.Assignment, error) {
 	got, err := s.talk.exchange(ctx, nil, free, exchange.MaxWait)
-	if ctx.Err() == nil || err == nil || errors.Is(err, link.ErrWorkerEnded) {
+	if ctx.Err() == nil || errors.Is(err, link.ErrWorkerEnded) || !s.talk.doubtful() {
 		return got, err
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), hangUp)
 	defer cancel()
-	return s.talk.exchange(asking, nil, 0, 0)
+	more, err := s.talk.exchange(asking, nil, 0, 0)
+	return append(got, more...), err
 }
 
 // give runs what was claimed. The slots that are left are offered again, or given back.

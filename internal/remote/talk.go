@@ -144,9 +144,23 @@ func (t *talk) visit(ctx context.Context, reports []link.Report, free int) ([]li
 		}
 		got, err := t.deliver(ctx, now, take)
 		all = append(all, got...)
-		if err != nil || len(reports) == 0 {
-			return all, err
+		if err != nil {
+			t.run(all) // the worker takes no steps with an error
+			return nil, err
 		}
+		if len(reports) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// run runs steps that the worker was not given by its visit.
+func (t *talk) run(list []link.Assignment) {
+	t.mu.Lock()
+	s := t.poll
+	t.mu.Unlock()
+	for i := range list {
+		s.run(&list[i])
 	}
 }
 
@@ -230,6 +244,13 @@ func (t *talk) request(reports []link.Report, free int, wait time.Duration) (r *
 	return r, t.doubts
 }
 
+// doubtful reports whether an answer may be lost.
+func (t *talk) doubtful() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unsure
+}
+
 // failed notes that an answer may be lost, and returns the error for the worker.
 func (t *talk) failed(r *exchange.Request, err error) error {
 	t.mu.Lock()
@@ -265,6 +286,14 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	if err != nil {
 		return nil, err
 	}
+	given := make([]exchange.Claim, len(a.Steps))
+	for i := range a.Steps {
+		given[i] = a.Steps[i].Claim
+	}
+	claims, err := stopsOf(given)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range gone {
 		if h := t.held[c]; h != nil {
 			h.gone = true
@@ -273,14 +302,11 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	var all []link.Assignment
 	for i := range a.Steps {
 		s := &a.Steps[i]
-		id, err := pawl.ParseID(pawl.StepPrefix, s.StepID)
-		if err != nil {
-			return nil, &pawl.Error{Kind: pawl.Internal, Message: "the server delivers a step", Err: err}
-		}
-		c := link.Stop{StepKey: id.StepKey(), Claim: s.Claim.Claim}
+		c := claims[i]
 		if t.held[c] != nil {
 			continue
 		}
+		id, _ := pawl.ParseID(pawl.StepPrefix, s.StepID) // it was read before
 		t.held[c] = &holding{step: id}
 		all = append(all, link.Assignment{Step: link.Claimed{StepKey: c.StepKey, Claims: c.Claim, Attempts: s.Attempt},
 			Isolation: workflow.Isolation(s.Isolation), Known: s})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -21,6 +22,8 @@ const (
 	server = "server"
 	worker = "worker"
 	dev    = "dev" // both in one process
+
+	far = "far" // of a worker over the servers: its member has the role worker
 )
 
 // A cluster is the system under test: a database and the processes on it, and the harness's
@@ -30,6 +33,7 @@ type cluster struct {
 	dir      string
 	database database
 	members  []*member
+	servers  []string // where they serve HTTP, for the workers that are far
 	store    store.Store
 	engine   *engine.Engine // passive: it submits and reads, and does no work
 }
@@ -69,13 +73,20 @@ func newCluster(ctx context.Context, c *config, dir string, db database, roles [
 }
 
 func (cl *cluster) member(role, name string) (*member, error) {
+	if role == far {
+		return cl.far(name)
+	}
 	p, err := cl.database.proxy()
 	if err != nil {
 		return nil, err
 	}
 	argv := []string{cl.config.binary, "--database", cl.database.name(p), "--log-level", "info", role, "--name", name}
 	if role != worker {
-		argv = append(argv, "--listen", "none")
+		listen, err := cl.listen()
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, "--listen", listen)
 	}
 	if role != worker && !cl.config.outages {
 		argv = append(argv, "--silence", cl.config.silence.String())
@@ -87,6 +98,32 @@ func (cl *cluster) member(role, name string) (*member, error) {
 		argv = append(argv, "--drain-timeout", "1s", "--beat", (cl.config.silence / 4).String())
 	}
 	return &member{name: name, role: role, argv: argv, env: cl.env(), dir: cl.dir, host: cl.database.host(), proxy: p}, nil
+}
+
+// listen returns where a server serves HTTP: at a free port, if a worker is to find it there.
+func (cl *cluster) listen() (string, error) {
+	if cl.config.roleMix != far {
+		return "none", nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	cl.servers = append(cl.servers, l.Addr().String())
+	return l.Addr().String(), nil
+}
+
+// far returns a worker that reaches the servers, one or another, through a proxy.
+func (cl *cluster) far(name string) (*member, error) {
+	p, err := newProxy(cl.servers...)
+	if err != nil {
+		return nil, err
+	}
+	argv := []string{cl.config.binary, "--server", "http://" + p.address(), "--log-level", "info", worker, "--name", name,
+		"--capacity", "4", "--queue", workflow.DefaultQueue, "--queue", narrow, "--drain-timeout", "1s", "--silence", cl.config.silence.String(),
+		"--beat", (cl.config.silence / 4).String()}
+	return &member{name: name, role: worker, argv: argv, env: cl.env(), dir: cl.dir, host: cl.database.host(), proxy: p}, nil
 }
 
 func (cl *cluster) env() []string {

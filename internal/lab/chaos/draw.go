@@ -69,7 +69,9 @@ var (
 		{forwardFault, worker, 2}, {forwardFault, server, 2}, {backFault, worker, 2}, {backFault, server, 2}, {slipFault, "", 2},
 	}
 	onSQLite = []chance{{killFault, dev, 10}, {restartFault, dev, 3}, {pauseFault, dev, 1}, {fullFault, "", 3}, {forwardFault, "", 2}, {backFault, "", 2}, {slipFault, "", 1}}
-	verbs    = []chance{{cancelVerb, "", 3}, {pauseVerb, "", 3}, {retryVerb, "", 2}}
+	// onFar are further ones on SQLite, where only workers over a server are apart from it.
+	onFar = []chance{{killFault, worker, 8}, {freezeFault, worker, 4}, {pauseFault, worker, 1}, {restartFault, worker, 2}, {cutFault, worker, 3}, {deafFault, worker, 3}, {slowFault, worker, 1}, {blackholeFault, worker, 3}}
+	verbs = []chance{{cancelVerb, "", 3}, {pauseVerb, "", 3}, {retryVerb, "", 2}}
 )
 
 // drawRounds draws a whole run.

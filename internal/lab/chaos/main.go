@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,7 +30,7 @@ type config struct {
 	binary   string // pawl
 	dir      string // of all runs
 	kind     string // postgres or sqlite
-	roleMix  string // split or dev
+	roleMix  string // split, far or dev
 	outages  bool   // of the database alone, at the default timings, and nothing else
 	silence  time.Duration
 	patience time.Duration // after which anything counts as stuck
@@ -47,7 +48,7 @@ func program() int {
 	rounds := flag.Int("rounds", fullRun, "in all; a run has 20")
 	outages := flag.Int("outages", 0, "instead of rounds of all faults: so many outages of PostgreSQL alone, of 5 to 15 s, at the default timings")
 	flag.StringVar(&c.kind, "database", "postgres", "postgres or sqlite")
-	flag.StringVar(&c.roleMix, "roles", "split", "split (servers, workers and at times a dev) or dev; SQLite has dev alone")
+	flag.StringVar(&c.roleMix, "roles", "split", "split (servers, workers and at times a dev), far (some workers reach the database through the servers) or dev; SQLite has dev and far")
 	flag.StringVar(&c.binary, "binary", "", "the pawl to run; default: built anew")
 	flag.DurationVar(&c.silence, "silence", 2*time.Second, "after which a worker is taken for dead")
 	flag.DurationVar(&c.patience, "patience", 2*time.Minute, "how long anything may take until it is called stuck")
@@ -57,7 +58,7 @@ func program() int {
 	if c.outages = *outages > 0; c.outages {
 		*rounds = *outages
 	}
-	if flag.NArg() > 0 || *rounds < 1 || *outages < 0 || c.outages && c.kind != "postgres" || c.kind != "postgres" && c.kind != "sqlite" || c.roleMix != "split" && c.roleMix != "dev" || *form != "text" && *form != "json" {
+	if flag.NArg() > 0 || *rounds < 1 || *outages < 0 || c.outages && c.kind != "postgres" || c.kind != "postgres" && c.kind != "sqlite" || c.roleMix != "split" && c.roleMix != "far" && c.roleMix != "dev" || *form != "text" && *form != "json" {
 		flag.Usage()
 		return 2
 	}
@@ -147,6 +148,10 @@ func (c *config) newDatabase(ctx context.Context, dir string, seed uint64) (data
 // roles are the processes of a run.
 func (c *config) roles(seed uint64) []string {
 	switch {
+	case c.roleMix == "far" && c.kind == "sqlite":
+		return []string{dev, dev, far, far}
+	case c.roleMix == "far":
+		return []string{server, server, worker, far, far}
 	case c.kind == "sqlite":
 		return []string{dev, dev, dev}
 	case c.roleMix == "dev":
@@ -175,6 +180,9 @@ func (c *config) chances(db database) []chance {
 			c.progress("no disk is filled: this process may not mount one; root may, and so may: unshare -Urm go run ./internal/lab/chaos ...\n")
 			cannot[fullFault] = true
 		}
+	}
+	if c.roleMix == "far" && c.kind == "sqlite" {
+		all = slices.Concat(all, onFar)
 	}
 	if !c.steps {
 		cannot[forwardFault], cannot[backFault], cannot[slipFault] = true, true, true

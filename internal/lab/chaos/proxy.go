@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,9 +15,10 @@ type weather struct {
 	down  bool          // no connection exists, and none is made
 }
 
-// A proxy stands between one process and the database.
+// A proxy stands between one process and the database, or servers.
 type proxy struct {
-	target   string
+	targets  []string // in turn, those that can be reached
+	next     atomic.Uint64
 	listener net.Listener
 	loops    sync.WaitGroup
 
@@ -38,12 +40,12 @@ func (l *link) cut() {
 	_ = l.server.Close()
 }
 
-func newProxy(target string) (*proxy, error) {
+func newProxy(targets ...string) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{target: target, listener: l, changed: make(chan struct{}), links: map[*link]bool{}}
+	p := &proxy{targets: targets, listener: l, changed: make(chan struct{}), links: map[*link]bool{}}
 	p.loops.Go(p.accept)
 	return p, nil
 }
@@ -61,7 +63,7 @@ func (p *proxy) accept() {
 }
 
 func (p *proxy) connect(client net.Conn) {
-	server, err := net.DialTimeout("tcp", p.target, time.Second)
+	server, err := p.dial()
 	if err != nil {
 		_ = client.Close()
 		return
@@ -82,6 +84,16 @@ func (p *proxy) connect(client net.Conn) {
 	p.mu.Lock()
 	delete(p.links, l)
 	p.mu.Unlock()
+}
+
+func (p *proxy) dial() (c net.Conn, err error) {
+	first := p.next.Add(1)
+	for i := range uint64(len(p.targets)) {
+		if c, err = net.DialTimeout("tcp", p.targets[(first+i)%uint64(len(p.targets))], time.Second); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 // pump carries one direction of a link until either end closes.

@@ -29,7 +29,7 @@ type notes struct {
 }
 
 // Beat records that a worker is alive by touching its lock file or, if it is remote, with all
-// beats of the same second. It returns what the worker has to know. Now and then it also writes
+// beats of the same half second. It returns what the worker has to know. Now and then it also writes
 // the row of the process; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	switch {

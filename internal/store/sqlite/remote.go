@@ -13,8 +13,9 @@ import (
 
 const (
 	// remoteBeatEvery is how often the beats of remote workers are written: all of that time
-	// are one transaction.
-	remoteBeatEvery = time.Second
+	// are one transaction. A beat waits for it, and has a third of the worker's silence, which
+	// is 2 s or more.
+	remoteBeatEvery = 500 * time.Millisecond
 	// remoteBeatLimit bounds the wait for a place among the writers. Beats that get none have
 	// failed.
 	remoteBeatLimit = 2 * time.Second

@@ -39,7 +39,7 @@ func observeRemote(e *env) {
 		e.Errorf("another process has heard of it at %d, after a beat at %d that got a reply", got.Beat, before)
 	}
 	var all sync.WaitGroup
-	for range 20 { // at the same time, and within a second of the one before
+	for range 20 { // at the same time, and soon after the one before
 		all.Go(func() {
 			if _, err := e.st.Beat(e.ctx, link.Pulse{Worker: w.Key(), Remote: true}); err != nil {
 				e.Error(err)
