@@ -32,6 +32,7 @@ var order = [][]string{
 	{"audit"},
 	{"internal/rowkey"},
 	{"."},
+	{"internal/bearer"},
 	{"internal/document"},
 	{"workflow"},
 	{"internal/decide"},

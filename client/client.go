@@ -89,6 +89,7 @@ type Client struct {
 	Inspect   *Inspect   // what happened, and why
 	Workflows *Workflows // the registered workflows
 	Schedules *Schedules // jobs at the times of a cron expression
+	Tokens    *Tokens    // by which programs use a server
 	Queues    *Queues    // limits
 	Workers   *Workers   // the processes that run steps
 	Audit     *Audit     // remove old records, and withhold payload
@@ -104,7 +105,7 @@ func Over(e link.Engine, c Config, close func() error) *Client {
 	b := base{e, c}
 	return &Client{
 		Jobs: &Jobs{b}, Steps: &Steps{b}, Approvals: &Approvals{b}, Inspect: &Inspect{b}, Workflows: &Workflows{b},
-		Schedules: &Schedules{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, engine: e, close: close,
+		Schedules: &Schedules{b}, Tokens: &Tokens{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, engine: e, close: close,
 	}
 }
 

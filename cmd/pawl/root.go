@@ -107,7 +107,7 @@ func commands(a *app) []*cobra.Command {
 		newDev(a), newServer(a), newWorker(a),
 		newSupervise(a), newService(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
-		newWorkflow(a), newSchedule(a),
+		newWorkflow(a), newSchedule(a), newToken(a),
 		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQuota(a),
 		newMachine(a), newAudit(a), newPrune(a), newMigrate(a), newDoctor(a), newBench(a), newVersion(a),
 	}

@@ -32,6 +32,7 @@ const (
 	SlugInvalidTransition    Slug = "invalid-state-transition"
 	SlugRequestInProgress    Slug = "request-in-progress"
 	SlugStaleClaim           Slug = "stale-claim"
+	SlugSecretShown          Slug = "secret-shown"
 	SlugQuota                Slug = "quota"
 	SlugExpired              Slug = "expired"
 	SlugWorkerEnded          Slug = "worker-ended"
@@ -65,6 +66,7 @@ var kinds = []Kind{
 	{SlugInvalidTransition, 409, "Invalid state transition", "The event is not legal in the state of the entity. The members entity, from, event and allowed say which events are."},
 	{SlugRequestInProgress, 409, "Request in progress", "A request with the same key is not finished yet. Repeat this one after a second."},
 	{SlugStaleClaim, 409, "Stale claim", "The step was given to another claim meanwhile. Drop its result; whoever has the current claim reports it."},
+	{SlugSecretShown, 409, "Secret was shown", "An earlier request with this key has made the token, and its secret was shown then. It is stored nowhere: revoke the token, and make another."},
 	{SlugQuota, 409, "Quota reached", "A limit on jobs or steps is reached. Try again when others have ended, or raise the limit."},
 	{SlugExpired, 409, "Expired", "The time for this is over, such as that of an approval."},
 	{SlugWorkerEnded, 410, "Worker has ended", "The worker was ended or counts as dead, and its steps went to others. Register a new one."},
@@ -149,6 +151,7 @@ var named = []struct {
 	{link.ErrKeyReused, SlugKeyReused},
 	{link.ErrKeyHeld, SlugRequestInProgress},
 	{link.ErrWorkerEnded, SlugWorkerEnded},
+	{link.ErrSecretShown, SlugSecretShown},
 }
 
 // Of returns the problem that err is; nil for nil. A *Problem in the chain of err is returned

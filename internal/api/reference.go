@@ -45,5 +45,5 @@ func slugList(all []Slug) string {
 }
 
 func (r repetition) String() string {
-	return [...]string{reads: "", replayed: "replayed", replayedEach: "replayed, each item", settles: "same effect"}[r]
+	return [...]string{reads: "", replayed: "replayed", once: "refused", replayedEach: "replayed, each item", settles: "same effect"}[r]
 }

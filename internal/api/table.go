@@ -9,17 +9,21 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl"
 )
 
-// A Role is what a caller may do. Each role beside Worker includes those before it.
-type Role string
+// A Role is what a caller has to have. Operator includes Viewer, and Admin all others.
+type Role = pawl.Role
 
-// The roles.
+// The roles. A caller who has Worker and neither Operator nor Admin acts for its own worker
+// only.
 const (
-	Anybody  Role = "anybody"  // without a token, too
-	Viewer   Role = "viewer"   // reads
-	Operator Role = "operator" // changes jobs, steps, schedules, workers
-	Admin    Role = "admin"    // sets limits, removes records
+	Anybody  Role = "anybody" // without a token, too
+	Viewer        = pawl.RoleViewer
+	Operator      = pawl.RoleOperator
+	Admin         = pawl.RoleAdmin
+	Worker        = pawl.RoleWorker
 )
 
 // A repetition says what happens when a request is sent again.
@@ -28,16 +32,21 @@ type repetition int
 const (
 	reads        repetition = iota // it changes nothing
 	replayed                       // with the same key its answer is replayed (J8)
+	once                           // with the same key it is refused: its answer is stored nowhere
 	replayedEach                   // the same for each item, which has its own key
 	settles                        // it leaves the same state
 )
 
 // An operation is a row of the table of operations.
 type operation struct {
-	id      string
-	method  string
-	path    string
-	role    Role
+	id     string
+	method string
+	path   string
+	role   Role
+
+	// It is about all workspaces, so the caller needs them all.
+	everywhere bool
+
 	repeat  repetition
 	good    []int  // the statuses of its success, the usual one first; none: 200
 	errors  []Slug // beside those of every operation
@@ -90,6 +99,8 @@ func (o *operation) described() huma.Operation {
 	switch o.repeat {
 	case replayedEach:
 		d.Description += "\n\nEach item may have a request_id of its own; the header Idempotency-Key is refused."
+	case once:
+		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, is 409: it has no second effect, and its answer is not stored."
 	case replayed:
 		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, gets the same answer for an hour."
 	}
@@ -122,6 +133,7 @@ var tags = []*huma.Tag{
 	{Name: "workflows", Description: "Registered workflows and their versions."},
 	{Name: "schedules", Description: "Jobs at the times of cron expressions."},
 	{Name: "workers", Description: "Workers: processes that run steps."},
+	{Name: "tokens", Description: "Tokens, by which programs use this server."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
@@ -132,7 +144,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 // operations is the table.
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
-		s.scheduleOperations(), s.workerOperations(), s.resourceOperations(), s.recordOperations())
+		s.scheduleOperations(), s.tokenOperations(), s.workerOperations(), s.resourceOperations(), s.recordOperations())
 }
 
 const (

@@ -19,6 +19,7 @@ type Engine interface {
 	Workflows
 	Workers
 	Schedules
+	Tokens
 	Queues
 	Retention
 	Worker

@@ -80,6 +80,8 @@ func (e *Engine) of(c *call, p *problem) error {
 		return &named{err, link.ErrKeyReused}
 	case p.Code == "REQUEST_IN_PROGRESS":
 		return &named{err, link.ErrKeyHeld}
+	case p.Code == "SECRET_SHOWN":
+		return &named{err, link.ErrSecretShown}
 	case p.Code == "INVALID_STATE_TRANSITION":
 		return refusalOf(c.operation, p, err)
 	case p.Code == "NO_SUCH_OPERATION" || p.Code == "METHOD_NOT_ALLOWED":
@@ -117,7 +119,7 @@ func isHeld(err error) bool { return errors.Is(err, link.ErrKeyHeld) }
 
 // machines are the state machines by the last word of the operations that move them.
 var machines = map[string]*machine.Machine{
-	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule,
+	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule, "token": lifecycle.Token,
 }
 
 // refusalOf returns the refusal of a transition. What this program's table would say in

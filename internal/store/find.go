@@ -54,6 +54,20 @@ func FindSchedule(ctx context.Context, v Views, n pawl.ScheduleName) (*pawl.Sche
 	return found[0], nil
 }
 
+// FindToken reads a token by its public id. The error is of kind NotFound if there is none.
+func FindToken(ctx context.Context, v Views, id pawl.ID) (*pawl.Token, error) {
+	t, err := v.Token(ctx, id.TokenKey())
+	if errors.Is(err, ErrNotFound) || err == nil && t.ID != id {
+		return nil, NoToken(id)
+	}
+	return t, err
+}
+
+// NoToken returns the error that there is no token with that id.
+func NoToken(id pawl.ID) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no token " + id.Public(pawl.TokenPrefix), Hint: "list the tokens with: pawl token list"}
+}
+
 // NoSchedule returns the error that there is no schedule with that name.
 func NoSchedule(name string) error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}
