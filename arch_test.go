@@ -64,6 +64,7 @@ var order = [][]string{
 	{"internal/programs"},
 	{"internal/metrics"},
 	{"internal/inspect"},
+	{"internal/access"},
 	{"internal/api"},
 	{"internal/daemon"},
 	{"internal/expressions"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -215,12 +216,16 @@ func conflict(err error) *Problem {
 // Error returns the detail.
 func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title) }
 
-// GetHeaders returns the headers of an error that the HTTP library writes.
+// GetHeaders returns the headers that only some kinds of problems have.
 func (p *Problem) GetHeaders() http.Header {
-	if p.RetryAfter == 0 {
-		return nil
+	h := http.Header{}
+	if p.RetryAfter != 0 {
+		h.Set("Retry-After", strconv.Itoa(int(p.RetryAfter.Seconds())))
 	}
-	return http.Header{"Retry-After": {strconv.Itoa(int(p.RetryAfter.Seconds()))}}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	return h
 }
 
 // GetStatus returns the HTTP status.
@@ -247,6 +252,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	if p.Status == http.StatusMethodNotAllowed {
 		h.Set("Allow", strings.Join(p.Methods, ", "))
 	}
+	maps.Copy(h, p.GetHeaders())
 	sent := *p
 	sent.RequestID = cmp.Or(p.RequestID, h.Get(requestIDHeader))
 	w.WriteHeader(p.Status)

@@ -24,9 +24,9 @@ func (s *Service) recordOperations() []operation {
 			summary: "List the jobs that are stuck", detail: "Lists unfinished jobs that move only if a person acts, each with the reason.", add: does(s, s.listStuck)},
 		{id: "verify-audit", method: get, path: "/api/audit/verify", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Verify the audit trail of a job", detail: "Checks the trails of a job and its steps: that no row was edited, removed, reordered or cut off. A broken trail is a verdict and no error.", add: does(s, s.verifyAudit)},
-		{id: "diagnose", method: get, path: "/api/doctor", role: Admin, tag: tag,
+		{id: "diagnose", method: get, path: "/api/doctor", role: Admin, everywhere: true, tag: tag,
 			summary: "Examine the database", detail: "Examines the database and the work in it, as \"pawl doctor\" does, but for the integrity of a SQLite file. One examination at a time; another is 503.", add: does(s, s.diagnose)},
-		{id: "list-prospects", method: get, path: "/api/retention/prospects", role: Admin, tag: tag,
+		{id: "list-prospects", method: get, path: "/api/retention/prospects", role: Admin, everywhere: true, tag: tag,
 			summary: "Say what retention would remove", detail: "Counts what a retention of older_than would remove, and what it would keep, and why.", add: does(s, s.listProspects)},
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -29,7 +30,7 @@ const Version = 1
 
 // Config is what a Service needs.
 type Config struct {
-	Engine  link.Engine
+	Engine  access.Source
 	Program string // the version of the program
 	Now     func() time.Time
 	Schema  int // the version of the database's schema
@@ -46,6 +47,9 @@ type Config struct {
 	Verify  func(ctx context.Context, job rowkey.Job) (*trail.Verdict, error)
 	Examine func(ctx context.Context) []health.Finding
 
+	// Forget is called when a token was revoked; nil: nobody is told.
+	Forget func(pawl.ID)
+
 	// Observe is called after each request to an operation; nil: nobody is told.
 	Observe func(operation string, status int, replayed bool, took time.Duration)
 }
@@ -53,8 +57,11 @@ type Config struct {
 // A Service serves the API. It is safe for concurrent use.
 type Service struct {
 	Config
+	Engine link.Engine // as the principal of each request sees it
+
 	mux  *http.ServeMux
-	all  http.Handler // mux, and problems for what it does not have
+	rows map[string]*operation // the operations by the patterns of mux; nil: anybody may read it
+	all  http.Handler          // mux, and problems for what it does not have
 	huma huma.API
 
 	examining chan struct{} // full while the database is examined
@@ -63,7 +70,7 @@ type Service struct {
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits))}
+	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{}, examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits))}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)
@@ -71,7 +78,7 @@ func New(c Config) *Service {
 		s.declare(&o)
 	}
 	s.documents()
-	s.all = NotFound(s.mux)
+	s.all = s.authorise(NotFound(s.mux))
 	return s
 }
 
@@ -183,6 +190,8 @@ func (s *Service) settings() huma.Config {
 	c.Formats = map[string]huma.Format{"application/json": strictJSON, "json": strictJSON}
 	c.Components.Schemas = newSchemas()
 	c.Info.Description = description
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer",
+		Description: "The secret of a token, as \"pawl token create\" shows it. On the loopback interface none is needed, unless the server requires it."}}
 	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
 	c.Tags = tags
 	c.Servers = []*huma.Server{{URL: "/", Description: "this server"}}

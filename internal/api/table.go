@@ -78,7 +78,11 @@ func does[I, O any](s *Service, do func(context.Context, *I) (*O, error)) func(h
 // statuses returns the statuses of the errors that an operation may answer, ascending.
 func (o *operation) statuses() []int {
 	var all []int
-	for _, e := range slices.Concat(common, o.errors) {
+	mine := o.errors
+	if o.role != Anybody {
+		mine = append([]Slug{SlugUnauthenticated, SlugRateLimited}, mine...)
+	}
+	for _, e := range slices.Concat(common, mine) {
 		all = append(all, e.kind().Status)
 	}
 	slices.Sort(all)
@@ -90,8 +94,15 @@ func (o *operation) described() huma.Operation {
 	d := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Tags: []string{o.tag}, Summary: o.summary, Description: o.detail,
 		Errors: o.statuses(), MaxBodyBytes: maxBody,
-		Security:   []map[string][]string{{}},
+		Security:   []map[string][]string{{"token": {}}, {}}, // on the loopback interface, unless tokens are required there
 		Extensions: map[string]any{"x-pawl-role": string(o.role)},
+	}
+	if o.role == Anybody {
+		d.Security = []map[string][]string{{}}
+	}
+	if o.everywhere {
+		d.Extensions["x-pawl-all-workspaces"] = true
+		d.Description += " It needs a token of all workspaces."
 	}
 	if len(o.good) > 0 {
 		d.DefaultStatus = o.good[0]
@@ -112,6 +123,7 @@ func (s *Service) declare(o *operation) {
 	d := o.described()
 	d.BodyReadTimeout = cmp.Or(s.BodyTime, bodyTime)
 	o.add(s.huma, d)
+	s.rows[o.method+" "+o.path] = o
 	if len(o.good) < 2 {
 		return
 	}

@@ -92,7 +92,11 @@ func (s *Service) revokeToken(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return receiptOf(s.client(ctx, "").Tokens.Revoke(ctx, id, c))
+	r, err := s.client(ctx, "").Tokens.Revoke(ctx, id, c)
+	if err == nil && s.Forget != nil {
+		s.Forget(id)
+	}
+	return receiptOf(r, err)
 }
 
 func (s *Service) listTokenHistory(ctx context.Context, in *struct {

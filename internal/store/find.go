@@ -33,9 +33,14 @@ func NoStep(id pawl.ID) error {
 func FindWorker(ctx context.Context, v Views, id pawl.ID) (*pawl.Worker, error) {
 	w, err := v.Worker(ctx, id.WorkerKey())
 	if errors.Is(err, ErrNotFound) || err == nil && w.ID != id {
-		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
+		return nil, NoWorker(id)
 	}
 	return w, err
+}
+
+// NoWorker returns the error that there is no worker with that id.
+func NoWorker(id pawl.ID) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
 }
 
 // FindSchedule reads a schedule that is not removed, by its name. The error is of kind
