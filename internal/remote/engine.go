@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,6 +23,7 @@ const API = 1
 type Engine struct {
 	base    string // without a slash at its end
 	program string // the version of the server
+	token   string // the secret of a token, or empty; it is in no error
 	http    *http.Client
 	pause   time.Duration // before the first repetition
 }
@@ -35,18 +37,33 @@ const (
 	firstPause    = 100 * time.Millisecond
 )
 
+// Config says how a server is used.
+type Config struct {
+	Token string // the secret of a token; empty: none is sent
+	CA    []byte // certificates in PEM that that of the server is signed by; empty: those of the system
+}
+
 // Open returns the engine of the server at a URL, and asks it for its version. The URL has the
 // scheme https, or http and an address of the loopback interface, and no path, user or query.
-func Open(ctx context.Context, base string) (*Engine, error) {
+func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 	u, err := parse(base)
 	if err != nil {
 		return nil, err
 	}
+	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, pawl.Errorf(pawl.Invalid, "the token: want visible ASCII characters, as \"pawl token create\" prints them")
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(c.CA) > 0 {
+		if secure.RootCAs = x509.NewCertPool(); !secure.RootCAs.AppendCertsFromPEM(c.CA) {
+			return nil, pawl.Errorf(pawl.Invalid, "the certificates of the CA: want one or more, in PEM")
+		}
+	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
-	e := &Engine{base: u, pause: firstPause, http: &http.Client{
+	e := &Engine{base: u, token: c.Token, pause: firstPause, http: &http.Client{
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+			TLSClientConfig: secure, ForceAttemptHTTP2: true,
 			MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

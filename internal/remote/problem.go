@@ -80,6 +80,8 @@ func (e *Engine) of(c *call, p *problem) error {
 		return &named{err, link.ErrKeyReused}
 	case p.Code == "REQUEST_IN_PROGRESS":
 		return &named{err, link.ErrKeyHeld}
+	case p.Code == "UNAUTHENTICATED":
+		err.Hint = "name a token with PAWL_TOKEN, or --token-file FILE; \"pawl token create\" makes one"
 	case p.Code == "SECRET_SHOWN":
 		return &named{err, link.ErrSecretShown}
 	case p.Code == "INVALID_STATE_TRANSITION":
