@@ -9,7 +9,7 @@ import (
 
 // A Receipt says what a command of an operator has done to the entity that it names, as
 // its audit trail records it (J5). That is the job, for verbs of steps and approvals the
-// step, the worker or the schedule.
+// step, the worker, the schedule or the token.
 type Receipt struct {
 	ID       string         `json:"id"`         // public
 	Status   machine.State  `json:"status"`     // after the command
@@ -132,6 +132,7 @@ type Pruning struct {
 	Steps     int64    `json:"steps"`
 	Workers   int64    `json:"workers"`
 	Schedules int64    `json:"schedules"`
+	Tokens    int64    `json:"tokens"`
 	Entries   int64    `json:"entries"` // rows of trails
 	Busy      []string `json:"busy"`    // what other processes had locked; the next pruning finds it
 }

@@ -83,6 +83,14 @@ import (
 type Config struct {
 	Workspace string // of requests that name none; default pawl.DefaultWorkspace
 	Actor     string // for the audit trail, of requests that name none; default "client"
+
+	// Token is the secret of a token that a server of Open asks for. It is sent to no other
+	// server, and the audit trail has the token's name instead of Actor. Empty: none is sent.
+	Token string
+
+	// CA has the certificates, in PEM, that the certificate of a server of Open is signed by.
+	// Empty: those of the system.
+	CA []byte
 }
 
 // A Client uses one engine.
@@ -93,6 +101,7 @@ type Client struct {
 	Inspect   *Inspect   // what happened, and why
 	Workflows *Workflows // the registered workflows
 	Schedules *Schedules // jobs at the times of a cron expression
+	Tokens    *Tokens    // by which programs use a server
 	Queues    *Queues    // limits
 	Workers   *Workers   // the processes that run steps
 	Audit     *Audit     // remove old records, and withhold payload
@@ -108,16 +117,17 @@ func Over(e link.Engine, c Config, close func() error) *Client {
 	b := base{e, c}
 	return &Client{
 		Jobs: &Jobs{b}, Steps: &Steps{b}, Approvals: &Approvals{b}, Inspect: &Inspect{b}, Workflows: &Workflows{b},
-		Schedules: &Schedules{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, engine: e, close: close,
+		Schedules: &Schedules{b}, Tokens: &Tokens{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, engine: e, close: close,
 	}
 }
 
 // Open returns a client of the server at a URL: https://HOST, or http://ADDRESS for one on
 // the loopback interface, without a path. It asks the server for its version at once. A
 // URL that may not be used, and a server that speaks another version of the API, are
-// errors of kind Invalid; a server out of reach is one of kind Unavailable.
+// errors of kind Invalid; a server out of reach is one of kind Unavailable; a token that the
+// server does not accept, or that does not have the role for a request, is one of kind Refused.
 func Open(ctx context.Context, url string, c Config) (*Client, error) {
-	e, err := remote.Open(ctx, url)
+	e, err := remote.Open(ctx, url, remote.Config{Token: c.Token, CA: c.CA})
 	if err != nil {
 		return nil, err
 	}

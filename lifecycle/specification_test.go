@@ -98,6 +98,13 @@ paused update paused
 paused resume active
 paused remove removed
 `}, {
+		name: "token", create: "create",
+		states: "active revoked expired",
+		ends:   "revoked expired",
+		rows: `
+active revoke revoked
+active expire expired
+`}, {
 		name: "service", create: "add", // S15
 		states: "stopped trying_to_start running degraded trying_to_stop failed removed",
 		ends:   "removed", resident: true,

@@ -26,7 +26,7 @@ func (a *app) serveFar(ctx context.Context, s *service, node pawl.Node) error {
 	return a.onServer(ctx, func(cl *client.Client) error {
 		m := metrics.New(version())
 		if s.listen != "" && s.listen != noPort {
-			p, err := a.openPort(s.listen, servesState, a.stderr)
+			p, err := a.openPort(s.listen, nil, servesState, a.stderr)
 			if err != nil {
 				return err
 			}

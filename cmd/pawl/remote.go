@@ -10,12 +10,13 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/files"
 )
 
 // overServer are the commands that work through a server: they use nothing but a client. A
 // worker does, too. A name stands for what is below it, too.
 var overServer = []string{"approve", "audit", "job", "jobs", "machine", "plan", "prune", "quota", "reject", "schedule", "step", "submit",
-	"worker", "workflow"}
+	"token", "worker", "workflow"}
 
 // neutral are the commands that need neither a server nor a database.
 var neutral = []string{"", "__complete", "__completeNoDesc", "completion", "help", "simulate", "validate", "verify", "version"}
@@ -42,6 +43,13 @@ func (a *app) locate(c *cobra.Command) error {
 	case a.server == "" && a.database == "" && isOf(c, overServer):
 		a.server = a.getenv("PAWL_SERVER")
 	}
+	if a.server == "" {
+		for flag, value := range map[string]string{"--token-file": a.tokenFile, "--ca": a.ca} {
+			if value != "" {
+				return usage("name the server with --server or PAWL_SERVER", "%s is for a server", flag)
+			}
+		}
+	}
 	if a.database == "" && a.server == "" {
 		a.database = a.getenv("PAWL_DATABASE")
 	}
@@ -58,12 +66,38 @@ func insteadOf(c *cobra.Command) string {
 
 // onServer calls f with a client of the server.
 func (a *app) onServer(ctx context.Context, f func(*client.Client) error) (err error) {
-	cl, err := client.Open(ctx, a.server, client.Config{Workspace: a.workspace, Actor: a.actor()})
+	c := client.Config{Workspace: a.workspace, Actor: a.actor()}
+	if c.Token, err = a.token(); err != nil {
+		return err
+	}
+	if a.ca != "" {
+		if c.CA, err = files.Read(a.ca, maxCA); err != nil {
+			return err
+		}
+	}
+	cl, err := client.Open(ctx, a.server, c)
 	if err != nil {
 		return badServer(err)
 	}
 	defer func() { err = errors.Join(err, cl.Close()) }()
 	return f(cl)
+}
+
+const (
+	maxToken = 4 << 10 // bytes of the file of a token
+	maxCA    = 1 << 20 // and of that of a CA
+)
+
+// token returns the secret of the token for the server, or nothing.
+func (a *app) token() (string, error) {
+	if a.tokenFile == "" {
+		return a.getenv("PAWL_TOKEN"), nil
+	}
+	b, err := files.Read(a.tokenFile, maxToken)
+	if secret := strings.TrimSpace(string(b)); err != nil || secret != "" {
+		return secret, err
+	}
+	return "", usage("", "--token-file %s: it is empty", a.tokenFile)
 }
 
 // badServer names the flag in the error of a server that cannot be used.

@@ -19,6 +19,8 @@ type app struct {
 	*process
 	database  string
 	server    string // the URL of a server, to be used instead of a database; or empty
+	tokenFile string // the file with the secret of a token for the server; empty: PAWL_TOKEN
+	ca        string // the file with the certificates that the server's is signed by; empty: the system's
 	workspace string
 	logLevel  string
 	logFormat string
@@ -45,9 +47,10 @@ The default is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
 
 --server or PAWL_SERVER names a server to use instead: https://HOST, or http://127.0.0.1:7295
 for one on this machine, such as "pawl dev". It is for the commands that submit, show and
-change jobs, workflows, schedules, quotas and workers, and for "pawl worker". Other commands
-that run something here, or work on the database itself, refuse --server and ignore
-PAWL_SERVER.
+change jobs, workflows, schedules, quotas, tokens and workers, and for "pawl worker". Other
+commands that run something here, or work on the database itself, refuse --server and ignore
+PAWL_SERVER. PAWL_TOKEN, or the file that --token-file names, has the secret of a token for
+that server: see "pawl help token".
 
 A JOB is an id (j_ and 32 digits); its last 4 or more digits, or its first 6 or more, if no
 other job has them; last, the newest job that is not a child job; or last:WORKFLOW, the newest
@@ -83,6 +86,8 @@ func newRoot(a *app) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&a.database, "database", "", "database: a SQLite file or URL, or a PostgreSQL URL (env PAWL_DATABASE)")
 	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a database (env PAWL_SERVER)")
+	f.StringVar(&a.tokenFile, "token-file", "", "file with the secret of a token for the server (env PAWL_TOKEN: the secret itself)")
+	f.StringVar(&a.ca, "ca", "", "file with the certificates that the server's is signed by, in PEM; default: those of the system")
 	f.StringVar(&a.workspace, "workspace", "", `namespace of jobs and workers (env PAWL_WORKSPACE; default "default")`)
 	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to stderr: debug, info, warn or error")
 	f.StringVar(&a.logFormat, "log-format", "text", "format of the log: text or json")
@@ -108,7 +113,7 @@ func commands(a *app) []*cobra.Command {
 		newDev(a), newServer(a), newWorker(a),
 		newSupervise(a), newService(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
-		newWorkflow(a), newSchedule(a),
+		newWorkflow(a), newSchedule(a), newToken(a),
 		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQuota(a),
 		newMachine(a), newAudit(a), newPrune(a), newMigrate(a), newDoctor(a), newBench(a), newVersion(a),
 	}
@@ -144,6 +149,12 @@ func (a *app) repeated() string {
 	}
 	if a.server != "" {
 		words += " --server " + console.Shell(a.server)
+	}
+	if a.tokenFile != "" {
+		words += " --token-file " + console.Shell(a.tokenFile)
+	}
+	if a.ca != "" {
+		words += " --ca " + console.Shell(a.ca)
 	}
 	if a.workspace != "" {
 		words += " --workspace " + console.Shell(a.workspace)

@@ -40,15 +40,17 @@ to others: 6s by default, at least 2s, and at least three times the --beat of th
 workers. --retention removes what ended longer ago than that, like "pawl prune".
 
 The server serves the HTTP API, metrics for Prometheus and its readiness, to this machine
-only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen gives
-it another address, and --listen none no port. The parts of the server are services: see
-"pawl service list".`
+only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen none
+gives it no port, and --listen another address. If other machines reach that, the server
+needs --tls-cert and --tls-key, and whoever uses it a token: see "pawl help token". With
+--auth required, programs of this machine need one, too. The parts of the server are
+services: see "pawl service list".`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}
 	c := &cobra.Command{
 		Use: "server", Short: "Run an engine, without a worker, until Ctrl-C", Long: serverLong,
-		Example: "  pawl server --database postgres://pawl@db.example/pawl\n  pawl server --silence 15s --name rack1",
+		Example: "  pawl server --database postgres://pawl@db.example/pawl\n  pawl server --silence 15s --name rack1\n  pawl server --listen 0.0.0.0:7295 --tls-cert pawl.crt --tls-key pawl.key",
 		Args:    want(0, 0, "no argument"),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.serve(c, s) },
 	}
@@ -65,8 +67,8 @@ by default the queue "default"; it may be repeated. --retention removes what end
 ago, like "pawl prune".
 
 The process serves the HTTP API, metrics for Prometheus and its readiness, to this machine
-only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen gives
-it another address, and --listen none no port.
+only: at 127.0.0.1:7295, or at a free port if another process has that one. --listen,
+--auth, --tls-cert and --tls-key are those of "pawl server".
 
 Ctrl-C or SIGTERM interrupts the running steps, which become pending again for the next
 worker; the exit code is 0. A second Ctrl-C exits at once.`
@@ -99,6 +101,9 @@ type service struct {
 	floor     float64       // of memory and disk, in percent
 	folders   workdir       // for the jobs that its worker runs
 	listen    string        // the address for HTTP; empty: the default; noPort: none
+	auth      string        // who needs a token: those of other machines, or all
+	tlsCert   string        // the file of the port's certificate; empty: no TLS
+	tlsKey    string
 }
 
 const (
@@ -117,7 +122,10 @@ func (s *service) bindName(c *cobra.Command) {
 func (s *service) bindEngine(c *cobra.Command) {
 	c.Flags().DurationVar(&s.silence, "silence", health.Silence, "how long a worker may be silent before its steps go to others, 2s or more")
 	bindRetention(c, &s.retention)
-	bindListen(c, &s.listen, daemon.DefaultAddress+", or a free port if that is taken")
+	bindListen(c, &s.listen, "an address", daemon.DefaultAddress+", or a free port if that is taken")
+	c.Flags().StringVar(&s.auth, "auth", authLocal, "who needs a token: local, only callers from other machines; required, all")
+	c.Flags().StringVar(&s.tlsCert, "tls-cert", "", "the file of the certificate, in PEM, to serve HTTPS; it is read again when it changes")
+	c.Flags().StringVar(&s.tlsKey, "tls-key", "", "the file of its key, in PEM")
 }
 
 func (s *service) bindWorker(c *cobra.Command) {
@@ -147,8 +155,10 @@ func (s *service) check(c *cobra.Command) error {
 		return usage("", "--floor %g: want 0 to %d", s.floor, maxFloor)
 	case s.checkIsolation() != nil:
 		return s.checkIsolation()
-	case checkListen(s.listen) != nil:
-		return checkListen(s.listen)
+	case s.checkAccess() != nil:
+		return s.checkAccess()
+	case checkListen(s.listen, s.tlsCert != "", listenHint(c)) != nil:
+		return checkListen(s.listen, s.tlsCert != "", listenHint(c))
 	case console.Printable(s.name) != s.name:
 		return usage("", "--name %q: want text without control characters", s.name)
 	}
@@ -158,6 +168,33 @@ func (s *service) check(c *cobra.Command) error {
 		}
 	}
 	return nil
+}
+
+// The values of --auth.
+const (
+	authLocal    = "local"
+	authRequired = "required"
+)
+
+// checkAccess returns an error if the flags for tokens and TLS do not fit together.
+func (s *service) checkAccess() error {
+	switch {
+	case s.auth != "" && s.auth != authLocal && s.auth != authRequired:
+		return usage("", "--auth %q: want %s or %s", s.auth, authLocal, authRequired)
+	case (s.tlsCert == "") != (s.tlsKey == ""):
+		return usage("", "--tls-cert and --tls-key: want both, or none")
+	case s.listen == noPort && (s.tlsCert != "" || s.auth == authRequired):
+		return usage("", "--listen %s: want a port for --tls-cert and --auth %s", noPort, authRequired)
+	}
+	return nil
+}
+
+// listenHint says how a process may listen on an address that other machines reach.
+func listenHint(c *cobra.Command) string {
+	if c.Flags().Lookup("tls-cert") == nil {
+		return "to serve other machines, put a proxy in front of it"
+	}
+	return "serve HTTPS with: " + c.CommandPath() + " --tls-cert FILE --tls-key FILE; or let a proxy on this machine do so, with --auth required"
 }
 
 // checkIsolation returns an error if a worker that is cut off could not stop in time.
@@ -288,17 +325,20 @@ func terminated(err error) error {
 const noPort = "none"
 
 // bindListen adds the flag --listen to a process that serves HTTP.
-func bindListen(c *cobra.Command, address *string, byDefault string) {
-	c.Flags().StringVar(address, "listen", "", "serve HTTP on this loopback address, such as 127.0.0.1:9464, or none: on no port; default "+byDefault)
+func bindListen(c *cobra.Command, address *string, what, byDefault string) {
+	c.Flags().StringVar(address, "listen", "", "serve HTTP on "+what+", such as 127.0.0.1:9464, or none: on no port; default "+byDefault)
 }
 
 // checkListen returns an error if the flag --listen is invalid.
-func checkListen(address string) error {
+func checkListen(address string, secure bool, hint string) error {
 	if address == "" || address == noPort {
 		return nil
 	}
-	if err := daemon.CheckAddress(address); err != nil {
-		return usage(console.Hint(err), "--listen %q: %s", address, err)
+	if err := daemon.CheckAddress(address, secure); err != nil {
+		if daemon.CheckAddress(address, true) != nil {
+			hint = "" // TLS would not help
+		}
+		return usage(hint, "--listen %q: %s", address, err)
 	}
 	return nil
 }
@@ -311,8 +351,8 @@ const (
 
 // openPort opens the port at an address that checkListen has accepted, and prints its URL and
 // what it serves.
-func (a *app) openPort(address, what string, w io.Writer) (*daemon.Port, error) {
-	p, err := daemon.OpenPort(address, a.log)
+func (a *app) openPort(address string, c *daemon.Certificate, what string, w io.Writer) (*daemon.Port, error) {
+	p, err := daemon.OpenPort(address, c, a.log)
 	switch pawl.KindOf(err) {
 	case pawl.Unavailable:
 		return nil, hinted(err, "another process may use that port: give --listen another one, or port 0 for a free one")
@@ -331,17 +371,24 @@ func present(p *daemon.Port, what string, w io.Writer) {
 	if p.Taken != "" {
 		taken = "; " + p.Taken + " is taken"
 	}
-	fmt.Fprintf(w, "http://%s serves %s%s\n", p.Address, what, taken)
+	fmt.Fprintf(w, "%s serves %s%s\n", p.URL(), what, taken)
 }
 
 // portOf opens the port of a long-lived process. It returns nil if the process serves no HTTP:
 // its user wants none, or nothing can listen on the loopback interface.
 func (a *app) portOf(s *service) (*daemon.Port, error) {
+	var cert *daemon.Certificate
+	if s.tlsCert != "" {
+		var err error
+		if cert, err = daemon.OpenCertificate(s.tlsCert, s.tlsKey, a.log); err != nil {
+			return nil, usage(console.Hint(err), "--tls-cert: %s", err)
+		}
+	}
 	switch s.listen {
 	case noPort:
 		return nil, nil
 	case "":
-		p, err := daemon.OpenDefaultPort(daemon.DefaultAddress, a.log)
+		p, err := daemon.OpenDefaultPort(daemon.DefaultAddress, cert, a.log)
 		if err != nil {
 			a.log.Warn("this process serves no HTTP", "error", err)
 			return nil, nil
@@ -349,16 +396,29 @@ func (a *app) portOf(s *service) (*daemon.Port, error) {
 		present(p, servesAPI, a.stderr)
 		return p, nil
 	}
-	return a.openPort(s.listen, servesAPI, a.stderr)
+	return a.openPort(s.listen, cert, servesAPI, a.stderr)
 }
 
 // serveState opens a port for the metrics and the readiness of a worker, until end is called.
 func (a *app) serveState(ctx context.Context, l *ledger, address string, m *metrics.Metrics) (end func(), err error) {
-	p, err := a.openPort(address, servesState, a.stderr)
+	p, err := a.openPort(address, nil, servesState, a.stderr)
 	if err != nil {
 		return nil, err
 	}
 	return daemon.ServeState(ctx, p, m, l.engine, l.store)
+}
+
+// hintFirstToken says how to make the first token, if there is none that may use the server.
+func (a *app) hintFirstToken(ctx context.Context, l *ledger) error {
+	some := errors.New("there is one")
+	err := l.client.Tokens.List(ctx, false, func(*pawl.TokenView) error { return some })
+	if err == nil {
+		console.Say(a.stderr, "hint", "no token can use this server yet; make the first with: pawl token create NAME --role admin"+a.given)
+	}
+	if errors.Is(err, some) {
+		return nil
+	}
+	return err
 }
 
 // staffed runs f beside the parts of the engine of a long-lived process.
@@ -367,7 +427,13 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, m *metrics.Met
 	if err != nil {
 		return err
 	}
-	return (&daemon.Daemon{Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
+	required := s.auth == authRequired
+	if p != nil && (required || p.Beyond) {
+		if err := a.hintFirstToken(ctx, l); err != nil {
+			return err
+		}
+	}
+	return (&daemon.Daemon{Required: required, Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
 		Examine: (&doctor.Doctor{
 			Diagnose: func(ctx context.Context) []health.Finding { return l.database.Diagnose(ctx, 0, a.log) },
 			Open: func(context.Context) (store.Store, *client.Client, func() error, error) {

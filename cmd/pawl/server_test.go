@@ -55,6 +55,12 @@ var loopbackURL = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
 // says, and waits until it says where it answers.
 func startWith(t *testing.T, dir string, env []string, args ...string) *serverProcess {
 	t.Helper()
+	return startServing(t, dir, env, loopbackURL, args...)
+}
+
+// startServing is startWith for a process that serves a URL of another form.
+func startServing(t *testing.T, dir string, env []string, form *regexp.Regexp, args ...string) *serverProcess {
+	t.Helper()
 	s := &serverProcess{Cmd: exec.Command(binary(t), args...), t: t, dir: dir}
 	s.Env = env
 	errs, err := os.Create(filepath.Join(dir, "err"))
@@ -72,7 +78,7 @@ func startWith(t *testing.T, dir string, env []string, args ...string) *serverPr
 			_ = s.Wait()
 		}
 	})
-	s.until("it says where it answers", func() bool { s.url = loopbackURL.FindString(s.said()); return s.url != "" })
+	s.until("it says where it answers", func() bool { s.url = form.FindString(s.said()); return s.url != "" })
 	return s
 }
 

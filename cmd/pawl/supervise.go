@@ -56,7 +56,7 @@ func newSupervise(a *app) *cobra.Command {
 		Example: "  pawl supervise shop.yaml\n  pawl supervise shop.yaml --name shop2 --state /var/lib/shop2 --verbose",
 		Args:    want(1, 1, "a FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkListen(o.listen); err != nil {
+			if err := checkListen(o.listen, false, listenHint(c)); err != nil {
 				return err
 			}
 			return a.supervise(c.Context(), args[0], o)
@@ -64,7 +64,7 @@ func newSupervise(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&o.name, "name", "", "its name; default the name given in the file, or that of the file")
 	c.Flags().StringVar(&o.state, "state", "", "the folder for logs and history")
-	bindListen(c, &o.listen, "no port")
+	bindListen(c, &o.listen, "this loopback address", "no port")
 	c.Flags().BoolVar(&o.watch, "watch", true, "read the file again after a change")
 	c.Flags().BoolVar(&o.verbose, "verbose", false, "show the output of the programs as they print it")
 	return c
@@ -100,7 +100,7 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 	}
 	s.Metrics.Watch(s.Stats, nil)
 	if o.listen != "" && o.listen != noPort {
-		p, err := a.openPort(o.listen, servesState, a.logs)
+		p, err := a.openPort(o.listen, nil, servesState, a.logs)
 		if err != nil {
 			return err
 		}

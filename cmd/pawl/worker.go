@@ -57,7 +57,7 @@ func newWorker(a *app) *cobra.Command {
 	c.Flags().DurationVar(&s.beat, "beat", 0, "how often it sends a beat, 100ms to 1m; default a third of --silence, at most 2s")
 	c.Flags().DurationVar(&s.silence, "silence", 0, "the --silence of the servers, from which it computes when it counts as cut off; default 6s, at least three beats")
 	c.Flags().DurationVar(&s.drain, "drain-timeout", 30*time.Second, "how long running steps may take to end after the first signal; 0s interrupts them at once")
-	bindListen(c, &s.listen, "none")
+	bindListen(c, &s.listen, "this loopback address", "none")
 	c.AddCommand(newWorkerList(a), newWorkerShow(a), newWorkerHistory(a), newWorkerPause(a), newWorkerResume(a), newWorkerTerminate(a))
 	return c
 }

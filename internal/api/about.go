@@ -6,6 +6,9 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
 )
 
 func (s *Service) aboutOperations() []operation {
@@ -30,26 +33,46 @@ func (s *Service) getVersion(context.Context, *struct{}) (*body[versions], error
 
 // An identity says who a caller is.
 type identity struct {
-	Actor string `json:"actor" doc:"Whom the audit trail names."`
-	Roles []Role `json:"roles" doc:"What the caller may do."`
+	Actor      string         `json:"actor" doc:"Whom the audit trail names: token: and the name of the token, or what the header Pawl-Actor says."`
+	Roles      []Role         `json:"roles" doc:"What the caller may do."`
+	Workspaces []string       `json:"workspaces" doc:"Those that the token is for. None: all."`
+	Token      *string        `json:"token_id" doc:"The id of the token, or null."`
+	ExpiresAt  pawl.Timestamp `json:"expires_at" doc:"When the token ends, or null."`
 }
 
 func (s *Service) whoami(ctx context.Context, _ *struct{}) (*body[identity], error) {
-	return &body[identity]{identity{ActorOf(ctx), []Role{Viewer, Operator, Admin}}}, nil
+	who := access.Of(ctx)
+	i := identity{Actor: ActorOf(ctx), Roles: []Role{}, Workspaces: append([]string{}, who.Workspaces...), ExpiresAt: pawl.Timestamp(who.ExpiresAt)}
+	for _, r := range pawl.TokenRoles {
+		if who.Holds(r) {
+			i.Roles = append(i.Roles, r)
+		}
+	}
+	if who.Name != "" {
+		id := who.Token.Public(pawl.TokenPrefix)
+		i.Token = &id
+	}
+	return &body[identity]{i}, nil
 }
 
 // documents adds the paths of the documents about the API.
 func (s *Service) documents() {
-	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+	s.public("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		s.document(w, "application/openapi+json", func() ([]byte, error) { return json.Marshal(s.huma.OpenAPI()) })
 	})
-	s.mux.HandleFunc("GET "+problems+"{slug}", Explain)
-	s.mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+	s.public("GET "+problems+"{slug}", Explain)
+	s.public("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		s.document(w, "application/openapi+yaml", s.huma.OpenAPI().YAML)
 	})
-	s.mux.HandleFunc("GET /openapi-3.0.json", func(w http.ResponseWriter, _ *http.Request) {
+	s.public("GET /openapi-3.0.json", func(w http.ResponseWriter, _ *http.Request) {
 		s.document(w, "application/openapi+json", s.older)
 	})
+}
+
+// public adds what anybody may read.
+func (s *Service) public(pattern string, f http.HandlerFunc) {
+	s.mux.HandleFunc(pattern, f)
+	s.rows[pattern] = &operation{role: Anybody}
 }
 
 func (s *Service) document(w http.ResponseWriter, media string, make func() ([]byte, error)) {

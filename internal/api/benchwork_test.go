@@ -29,7 +29,7 @@ func BenchmarkExchange(b *testing.B) {
 		})
 		b.Run(fmt.Sprint("http/", size), func(b *testing.B) {
 			s := newSite(b)
-			e, err := remote.Open(b.Context(), s.url)
+			e, err := remote.Open(b.Context(), s.url, remote.Config{})
 			if err != nil {
 				b.Fatal(err)
 			}

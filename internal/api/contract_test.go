@@ -391,6 +391,21 @@ func testContract(t *testing.T, d *drive) {
 	broken := d.want(201, "POST", "/api/workers", "").field(t, "id").(string)
 	d.want(200, "POST", "/api/workers/"+broken+"/start", "")
 	d.want(200, "POST", "/api/workers/"+broken+"/fail", `{"reason":"no disk"}`)
+	// Tokens.
+	token := d.want(201, "POST", "/api/tokens", `{"name":"ci","roles":["operator","worker"],"workspaces":["builds"],"expires_at":"2100-01-01T00:00:00Z","request_id":"t-1"}`).field(t, "id").(string)
+	if code := d.want(409, "POST", "/api/tokens", `{"name":"ci","roles":["operator","worker"],"workspaces":["builds"],"expires_at":"2100-01-01T00:00:00Z","request_id":"t-1"}`).field(t, "code"); code != "SECRET_SHOWN" {
+		t.Errorf("the same request again: %v, want SECRET_SHOWN", code)
+	}
+	d.want(422, "POST", "/api/tokens", `{"name":"other","roles":["operator"],"request_id":"t-1"}`)
+	d.want(422, "POST", "/api/tokens", `{"name":"other","roles":["boss"]}`)
+	d.want(422, "POST", "/api/tokens", `{"name":"other","roles":["viewer"],"expires_at":"2020-01-01T00:00:00Z"}`)
+	d.want(409, "POST", "/api/tokens", `{"name":"ci","roles":["viewer"]}`)
+	d.want(200, "GET", "/api/tokens?ended=true&limit=1", "")
+	d.want(200, "GET", "/api/tokens/"+token, "")
+	d.want(404, "GET", "/api/tokens/"+clerk, "")
+	d.want(200, "POST", "/api/tokens/"+token+"/revoke", `{"reason":"it leaked"}`)
+	d.want(409, "POST", "/api/tokens/"+token+"/revoke", "")
+	d.want(200, "GET", "/api/tokens/"+token+"/history", "")
 
 	// Records.
 	d.want(200, "GET", "/api/machines", "")

@@ -9,6 +9,12 @@
 // An operation is done with a client of the engine, so that what is legal is decided where
 // it is for the command line.
 //
+// # Callers
+//
+// A [Guard] lets a request in and puts its principal into the context (package access). The
+// service compares the principal with the row of the operation, in one place (allow.go), and
+// every operation works on the engine as the principal sees it: Service.Engine is no other.
+//
 // # Answers
 //
 // A command answers with a pawl.Receipt, which the engine rendered in the transaction of

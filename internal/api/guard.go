@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
 )
 
 const (
@@ -38,6 +39,9 @@ type GuardConfig struct {
 	// path.Match: /api/steps/*/log.
 	Raw []string
 
+	// Gate lets callers in. nil: whoever reaches the server has all roles.
+	Gate *access.Gate
+
 	// MaxBody is the size limit of request bodies in bytes. 0: 8 MiB.
 	MaxBody int64
 
@@ -45,17 +49,18 @@ type GuardConfig struct {
 	Log *slog.Logger
 }
 
-// Guard returns a handler that passes on to next what a listener on the loopback interface may
-// serve without tokens. It answers all else with a problem:
+// Guard returns a handler that passes on to next the requests of callers that its gate lets in,
+// with their principals in the contexts. It answers all else with a problem:
 //
-//   - a Host that is not of the loopback interface, with 403: a web page whose name leads here
-//     would otherwise speak for this machine (DNS rebinding);
+//   - a Host that is not of the loopback interface, with 403, unless tokens are required: a web
+//     page whose name leads here would otherwise speak for this machine (DNS rebinding);
 //   - a write that a browser sends for a page of another origin, and any request to /api/ that
 //     it sends for one of another site, with 403;
+//   - a token that is not valid, with 401, and a caller who sends too much, with 429;
 //   - a path with an empty segment, a slash at its end, or dot segments, with 404;
 //   - a body of another media type than JSON in UTF-8, with 415;
 //   - a body beyond the limit, with 413. If it was not announced, reading it fails instead;
-//   - an actor that is not 1 to 128 visible characters, with 422;
+//   - an actor that is not 1 to 128 visible characters, or not the caller's, with 422;
 //   - a panic of next, with 500, if the response has not begun.
 //
 // Each response has the header Request-Id, which [RequestIDOf] returns. The ResponseWriter of
@@ -76,7 +81,7 @@ type guard struct {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := rand.Text()
 	w.Header().Set(requestIDHeader, id)
-	actor, p := g.judge(r)
+	who, actor, p := g.judge(r)
 	if p != nil {
 		if p.Status == http.StatusRequestEntityTooLarge {
 			w.Header().Set("Connection", "close")
@@ -89,29 +94,36 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b := &begun{ResponseWriter: w}
 	defer g.recover(b, r, id)
-	g.next.ServeHTTP(b, r.WithContext(context.WithValue(r.Context(), callKey{}, call{actor, id})))
+	g.next.ServeHTTP(b, r.WithContext(context.WithValue(access.With(r.Context(), who), callKey{}, call{actor, id})))
 }
 
-// judge returns the actor of a request, or why it is refused.
-func (g *guard) judge(r *http.Request) (actor string, p *Problem) {
-	if !local(r.Host) {
+// judge returns who sends a request, and its actor, or why it is refused.
+func (g *guard) judge(r *http.Request) (who *access.Principal, actor string, p *Problem) {
+	tokens := g.Gate != nil && g.Gate.Required
+	if !tokens && !local(r.Host) {
 		p = Problemf(SlugNotAllowed, "the header Host is %q: want localhost, an address of 127.0.0.0/8, or [::1]", r.Host)
 		p.Hint = "without tokens the server answers this machine only; a proxy in front of it has to send the address of the server as Host"
-		return "", p
+		return nil, "", p
 	}
 	if !plain(r.URL) {
-		return "", noSuchOperation(r)
+		return nil, "", noSuchOperation(r)
 	}
 	if g.origins.Check(r) != nil || r.Header.Get("Sec-Fetch-Site") == "cross-site" && strings.HasPrefix(r.URL.Path, "/api/") {
-		return "", Problemf(SlugNotAllowed, "a page of another origin sent this request through a browser")
+		return nil, "", Problemf(SlugNotAllowed, "a page of another origin sent this request through a browser")
+	}
+	if who, p = g.enter(r); p != nil {
+		return nil, "", p
 	}
 	if r.ContentLength > g.MaxBody {
-		return "", Problemf(SlugTooLarge, "the body has %d bytes: want at most %d", r.ContentLength, g.MaxBody)
+		return nil, "", Problemf(SlugTooLarge, "the body has %d bytes: want at most %d", r.ContentLength, g.MaxBody)
 	}
 	if p := g.media(r); p != nil {
-		return "", p
+		return nil, "", p
 	}
-	return actorOf(r.Header[actorHeader])
+	if actor, p = actorOf(r.Header[actorHeader], who); p != nil {
+		return nil, "", p
+	}
+	return who, actor, nil
 }
 
 // local reports whether the header Host is of the loopback interface.
@@ -182,10 +194,18 @@ func isJSON(contentType string) bool {
 	return err == nil && json && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// actorOf returns the actor that the values of the header name.
-func actorOf(values []string) (string, *Problem) {
-	if len(values) == 0 {
-		return defaultActor, nil
+// actorOf returns the actor that the values of the header name. That of a caller with a token
+// is always its principal.
+func actorOf(values []string, who *access.Principal) (string, *Problem) {
+	switch {
+	case len(values) == 0:
+		return cmp.Or(who.Name, defaultActor), nil
+	case who.Name != "" && len(values) == 1 && values[0] == who.Name:
+		return who.Name, nil
+	case who.Name != "":
+		p := Problemf(SlugInvalid, "the header %s is %q: with this token want %s, or no such header", actorHeader, strings.Join(values, ", "), who.Name)
+		p.Errors = []Fault{{"header." + actorHeader, "want " + who.Name + ", or no such header"}}
+		return "", p
 	}
 	actor := values[0]
 	invisible := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
@@ -193,14 +213,14 @@ func actorOf(values []string) (string, *Problem) {
 		return actor, nil
 	}
 	p := Problemf(SlugInvalid, "the header %s is invalid", actorHeader)
-	p.Errors = []Fault{{"header." + actorHeader, fmt.Sprintf("want it once, with 1 to %d visible characters and no spaces, and neither engine nor the id of a worker", maxActor)}}
+	p.Errors = []Fault{{"header." + actorHeader, fmt.Sprintf("want it once, with 1 to %d visible characters and no spaces, and neither engine, token: nor the id of a worker", maxActor)}}
 	return "", p
 }
 
 // reserved reports whether an actor is one of Pawl itself, for which nobody else may act.
 func reserved(actor string) bool {
 	_, err := pawl.ParseID(pawl.WorkerPrefix, actor)
-	return actor == "engine" || err == nil
+	return actor == "engine" || strings.HasPrefix(actor, access.NamePrefix) || err == nil
 }
 
 // recover ends a response whose handler has panicked.
@@ -251,7 +271,8 @@ type call struct{ actor, id string }
 
 type callKey struct{}
 
-// ActorOf returns who acts in a request that passed a guard: the header Pawl-Actor, or "api".
+// ActorOf returns who acts in a request that passed a guard: the principal of its token, or the
+// header Pawl-Actor, or "api".
 func ActorOf(ctx context.Context) string {
 	c, _ := ctx.Value(callKey{}).(call)
 	return cmp.Or(c.actor, defaultActor)

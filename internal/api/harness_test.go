@@ -16,10 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -38,6 +41,7 @@ type site struct {
 	examine  func() []health.Finding // what the doctor finds
 	bodyTime time.Duration           // see api.Config
 	maxWaits int                     // likewise
+	required bool                    // tokens are required
 }
 
 // newSite opens a site with a new SQLite file.
@@ -72,9 +76,10 @@ func (s *site) open() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+	gate := access.New(access.Config{Required: s.required, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) { return store.FindToken(ctx, db, id) }})
+	service := api.New(api.Config{Forget: gate.Forget, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
 		Examine: func(context.Context) []health.Finding { return s.examine() }})
-	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Raw: []string{"/api/steps/*/log"}, Log: log}))
+	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
 	s.url = server.URL
 	s.close = func() {
 		server.Close()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ const (
 	SlugInvalidTransition    Slug = "invalid-state-transition"
 	SlugRequestInProgress    Slug = "request-in-progress"
 	SlugStaleClaim           Slug = "stale-claim"
+	SlugSecretShown          Slug = "secret-shown"
 	SlugQuota                Slug = "quota"
 	SlugExpired              Slug = "expired"
 	SlugTurn                 Slug = "turn"
@@ -67,6 +69,7 @@ var kinds = []Kind{
 	{SlugInvalidTransition, 409, "Invalid state transition", "The event is not legal in the state of the entity. The members entity, from, event and allowed say which events are."},
 	{SlugRequestInProgress, 409, "Request in progress", "A request with the same key is not finished yet. Repeat this one after a second."},
 	{SlugStaleClaim, 409, "Stale claim", "The step was given to another claim meanwhile. Drop its result; whoever has the current claim reports it."},
+	{SlugSecretShown, 409, "Secret was shown", "An earlier request with this key has made the token, and its secret was shown then. It is stored nowhere: revoke the token, and make another."},
 	{SlugQuota, 409, "Quota reached", "A limit on jobs or steps is reached. Try again when others have ended, or raise the limit."},
 	{SlugExpired, 409, "Expired", "The time for this is over, such as that of an approval."},
 	{SlugTurn, 409, "Turn is over", "A later exchange of the same worker has begun, and this one has claimed nothing. Exchange again with the turn behind current, and with holding."},
@@ -157,6 +160,7 @@ var named = []struct {
 	{link.ErrKeyReused, SlugKeyReused},
 	{link.ErrKeyHeld, SlugRequestInProgress},
 	{link.ErrWorkerEnded, SlugWorkerEnded},
+	{link.ErrSecretShown, SlugSecretShown},
 }
 
 // Of returns the problem that err is; nil for nil. A *Problem in the chain of err is returned
@@ -224,12 +228,16 @@ func conflict(err error) *Problem {
 // Error returns the detail.
 func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title) }
 
-// GetHeaders returns the headers of an error that the HTTP library writes.
+// GetHeaders returns the headers that only some kinds of problems have.
 func (p *Problem) GetHeaders() http.Header {
-	if p.RetryAfter == 0 {
-		return nil
+	h := http.Header{}
+	if p.RetryAfter != 0 {
+		h.Set("Retry-After", strconv.Itoa(int(p.RetryAfter.Seconds())))
 	}
-	return http.Header{"Retry-After": {strconv.Itoa(int(p.RetryAfter.Seconds()))}}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	return h
 }
 
 // GetStatus returns the HTTP status.
@@ -259,6 +267,7 @@ func (p *Problem) write(w http.ResponseWriter, begin func(status int)) {
 	if p.Status == http.StatusMethodNotAllowed {
 		h.Set("Allow", strings.Join(p.Methods, ", "))
 	}
+	maps.Copy(h, p.GetHeaders())
 	sent := *p
 	sent.RequestID = cmp.Or(p.RequestID, h.Get(requestIDHeader))
 	begin(p.Status)

@@ -29,6 +29,28 @@ func Reference() string {
 	return b.String()
 }
 
+// Roles returns the generated part of docs/access.md: the operations of each role.
+func Roles() string {
+	var b strings.Builder
+	b.WriteString("\n| role | operations, beside those of the roles that it includes |\n|---|---|\n")
+	all := described().operations()
+	for _, role := range []Role{Anybody, Viewer, Operator, Admin, Worker} {
+		var names []string
+		for _, o := range all {
+			switch {
+			case o.role != role:
+			case o.everywhere:
+				names = append(names, "`"+o.id+"`*")
+			default:
+				names = append(names, "`"+o.id+"`")
+			}
+		}
+		slices.Sort(names)
+		fmt.Fprintf(&b, "| %s | %s |\n", role, strings.Join(names, ", "))
+	}
+	return b.String()
+}
+
 // Document returns the OpenAPI document of this version.
 func Document() ([]byte, error) { return json.MarshalIndent(described().huma.OpenAPI(), "", "  ") }
 
@@ -45,5 +67,5 @@ func slugList(all []Slug) string {
 }
 
 func (r repetition) String() string {
-	return [...]string{reads: "", replayed: "replayed", replayedEach: "replayed, each item", settles: "same effect", fenced: "known, or refused"}[r]
+	return [...]string{reads: "", replayed: "replayed", once: "refused", replayedEach: "replayed, each item", settles: "same effect", fenced: "known, or refused"}[r]
 }

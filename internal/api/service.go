@@ -14,8 +14,8 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/health"
-	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -25,15 +25,9 @@ const maxWaits = 1000
 // Version is the version of the API. Within it operations and fields are only added.
 const Version = 1
 
-// An Engine is an engine that also serves workers of other machines.
-type Engine interface {
-	link.Engine
-	link.Remote
-}
-
 // Config is what a Service needs.
 type Config struct {
-	Engine  Engine
+	Engine  access.Source
 	Program string // the version of the program
 	Now     func() time.Time
 	Schema  int // the version of the database's schema
@@ -48,6 +42,9 @@ type Config struct {
 	// Examine examines the database as "pawl doctor" does; nil: it cannot be examined.
 	Examine func(ctx context.Context) []health.Finding
 
+	// Forget is called when a token was revoked; nil: nobody is told.
+	Forget func(pawl.ID)
+
 	// Observe is called after each request to an operation; nil: nobody is told.
 	Observe func(operation string, status int, replayed bool, took time.Duration)
 }
@@ -55,8 +52,11 @@ type Config struct {
 // A Service serves the API. It is safe for concurrent use.
 type Service struct {
 	Config
+	Engine *access.Engine // as the principal of each request sees it
+
 	mux  *http.ServeMux
-	all  http.Handler // mux, and problems for what it does not have
+	rows map[string]*operation // the operations by the patterns of mux; nil: anybody may read it
+	all  http.Handler          // mux, and problems for what it does not have
 	huma huma.API
 
 	examining chan struct{} // full while the database is examined
@@ -67,7 +67,7 @@ type Service struct {
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)),
+	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{}, examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)),
 		polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams)}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
@@ -76,7 +76,7 @@ func New(c Config) *Service {
 		s.declare(&o)
 	}
 	s.documents()
-	s.all = NotFound(s.mux)
+	s.all = s.authorise(NotFound(s.mux))
 	return s
 }
 
@@ -191,6 +191,8 @@ func (s *Service) settings() huma.Config {
 	c.Formats = map[string]huma.Format{"application/json": strictJSON, "json": strictJSON}
 	c.Components.Schemas = newSchemas()
 	c.Info.Description = description
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer",
+		Description: "The secret of a token, as \"pawl token create\" shows it. On the loopback interface none is needed, unless the server requires it."}}
 	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
 	c.Tags = tags
 	c.Servers = []*huma.Server{{URL: "/", Description: "this server"}}

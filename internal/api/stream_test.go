@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/api"
 )
 
 // A copyist is an engine of which only the export is used.
 type copyist struct {
-	api.Engine
+	access.Source
 	export func(ctx context.Context, w io.Writer) error
 }
 

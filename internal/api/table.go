@@ -9,18 +9,21 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl"
 )
 
-// A Role is what a caller may do. Each role beside Worker includes those before it.
-type Role string
+// A Role is what a caller has to have. Operator includes Viewer, and Admin all others.
+type Role = pawl.Role
 
-// The roles.
+// The roles. A caller who has Worker and neither Operator nor Admin acts for its own worker
+// only.
 const (
-	Anybody  Role = "anybody"  // without a token, too
-	Viewer   Role = "viewer"   // reads
-	Operator Role = "operator" // changes jobs, steps, schedules, workers
-	Admin    Role = "admin"    // sets limits, removes records
-	Worker   Role = "worker"   // runs steps
+	Anybody  Role = "anybody" // without a token, too
+	Viewer        = pawl.RoleViewer
+	Operator      = pawl.RoleOperator
+	Admin         = pawl.RoleAdmin
+	Worker        = pawl.RoleWorker
 )
 
 // A repetition says what happens when a request is sent again.
@@ -29,6 +32,7 @@ type repetition int
 const (
 	reads        repetition = iota // it changes nothing
 	replayed                       // with the same key its answer is replayed (J8)
+	once                           // with the same key it is refused: its answer is stored nowhere
 	replayedEach                   // the same for each item, which has its own key
 	settles                        // it leaves the same state
 	fenced                         // its claim, turn or offset refuses a second copy, or knows it
@@ -36,10 +40,14 @@ const (
 
 // An operation is a row of the table of operations.
 type operation struct {
-	id      string
-	method  string
-	path    string
-	role    Role
+	id     string
+	method string
+	path   string
+	role   Role
+
+	// It is about all workspaces, so the caller needs them all.
+	everywhere bool
+
 	repeat  repetition
 	good    []int  // the statuses of its success, the usual one first; none: 200
 	errors  []Slug // beside those of every operation
@@ -71,7 +79,11 @@ func does[I, O any](s *Service, do func(context.Context, *I) (*O, error)) func(h
 // statuses returns the statuses of the errors that an operation may answer, ascending.
 func (o *operation) statuses() []int {
 	var all []int
-	for _, e := range slices.Concat(common, o.errors) {
+	mine := o.errors
+	if o.role != Anybody {
+		mine = append([]Slug{SlugUnauthenticated, SlugRateLimited}, mine...)
+	}
+	for _, e := range slices.Concat(common, mine) {
 		all = append(all, e.kind().Status)
 	}
 	slices.Sort(all)
@@ -83,8 +95,15 @@ func (o *operation) described() huma.Operation {
 	d := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Tags: []string{o.tag}, Summary: o.summary, Description: o.detail,
 		Errors: o.statuses(), MaxBodyBytes: maxBody,
-		Security:   []map[string][]string{{}},
+		Security:   []map[string][]string{{"token": {}}, {}}, // on the loopback interface, unless tokens are required there
 		Extensions: map[string]any{"x-pawl-role": string(o.role)},
+	}
+	if o.role == Anybody {
+		d.Security = []map[string][]string{{}}
+	}
+	if o.everywhere {
+		d.Extensions["x-pawl-all-workspaces"] = true
+		d.Description += " It needs a token of all workspaces."
 	}
 	if len(o.good) > 0 {
 		d.DefaultStatus = o.good[0]
@@ -92,6 +111,8 @@ func (o *operation) described() huma.Operation {
 	switch o.repeat {
 	case replayedEach:
 		d.Description += "\n\nEach item may have a request_id of its own; the header Idempotency-Key is refused."
+	case once:
+		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, is 409: it has no second effect, and its answer is not stored."
 	case replayed:
 		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, gets the same answer for an hour."
 	}
@@ -103,6 +124,7 @@ func (s *Service) declare(o *operation) {
 	d := o.described()
 	d.BodyReadTimeout = cmp.Or(s.BodyTime, bodyTime)
 	o.add(s.huma, d)
+	s.rows[o.method+" "+o.path] = o
 	if len(o.good) < 2 {
 		return
 	}
@@ -125,6 +147,7 @@ var tags = []*huma.Tag{
 	{Name: "schedules", Description: "Jobs at the times of cron expressions."},
 	{Name: "workers", Description: "Workers: processes that run steps."},
 	{Name: "exchange", Description: "What a worker calls that reaches the database through a server. See docs/workers.md."},
+	{Name: "tokens", Description: "Tokens, by which programs use this server."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
@@ -135,7 +158,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 // operations is the table.
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
-		s.scheduleOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations())
+		s.scheduleOperations(), s.tokenOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations())
 }
 
 const (

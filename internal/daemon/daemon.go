@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/control"
 	"github.com/pawl-dev/pawl/internal/engine"
@@ -27,6 +28,10 @@ type Daemon struct {
 	Store   store.Store
 	Sockets string // the folder of sockets
 	Port    *Port  // nil: the process serves no HTTP
+
+	// Required: who uses the port needs a token. Otherwise a caller without one has all roles.
+	// A port that other machines can reach always requires tokens.
+	Required bool
 
 	// Examine examines the database, for the API.
 	Examine func(context.Context) []health.Finding
@@ -65,7 +70,11 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		if err != nil {
 			return err
 		}
-		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Examine: d.Examine})
+		d.Port.Gate = access.New(access.Config{Required: d.Required || d.Port.Beyond, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) {
+			return store.FindToken(ctx, d.Store, id)
+		}})
+		operations := api.New(api.Config{Engine: d.Engine, Forget: d.Port.Gate.Forget, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log,
+			Examine: d.Examine})
 		m.WatchDatabase(d.Engine, time.Now)
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)

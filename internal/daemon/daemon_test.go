@@ -27,7 +27,7 @@ func TestReadinessOfAProcessThatEnds(t *testing.T) {
 	e := engine.New(engine.Config{Store: db, Managed: true})
 	defer e.Close()
 	log := slog.New(slog.DiscardHandler)
-	p, err := OpenPort("127.0.0.1:0", log)
+	p, err := OpenPort("127.0.0.1:0", nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}

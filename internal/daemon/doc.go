@@ -8,8 +8,8 @@
 // A [Daemon] runs the components of a process beside its work, as services of one server.Host.
 // [Work] is that work in the case of a worker: it runs one worker, and drains it when the
 // process has to end. A [Port] serves /metrics, /healthz, /readyz and an API, if it is given one,
-// on an address of the loopback interface, behind an api.Guard; a supervisor of programs uses one
-// by itself ([Port.Served]). A [Guard] stops the work when the schema is migrated to a version
+// on an address of the loopback interface, or with a [Certificate] on any, behind an api.Guard; a
+// supervisor of programs uses one by itself ([Port.Served]). A [Guard] stops the work when the schema is migrated to a version
 // that this program does not work on.
 //
 // # Failures

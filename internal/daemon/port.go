@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/server"
 )
@@ -52,51 +54,63 @@ type Port struct {
 	handler  http.Handler
 	Address  string                       // the actual address, once it is open
 	Taken    string                       // the address it was to have, if something else has that
+	Beyond   bool                         // other machines can reach it
+	Gate     *access.Gate                 // nil: whoever reaches the port has all roles. Set it before Answer
+	cert     *Certificate                 // nil: it serves HTTP without TLS
 	opened   atomic.Pointer[net.Listener] // open, and not served yet
 	draining atomic.Bool                  // from the end of a run to the next one
 	asked    atomic.Uint64
 	last     atomic.Int64 // nanoseconds
 }
 
-// CheckAddress returns an error of kind Invalid unless the address is a host of the loopback
-// interface and a port. It makes no DNS query.
-func CheckAddress(address string) error {
+// CheckAddress returns an error of kind Invalid unless the address is a host and a port and, of
+// a port without TLS, the host is one of the loopback interface. It makes no DNS query.
+func CheckAddress(address string, secure bool) error {
 	host, port, err := net.SplitHostPort(address)
 	n, bad := strconv.ParseUint(port, 10, 16)
 	if err != nil || bad != nil {
 		return pawl.Errorf(pawl.Invalid, "want a host and a port from 0 to 65535, such as "+DefaultAddress)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("want an address of the loopback interface, such as 127.0.0.1:%d", n),
-			Hint: "pawl has no TLS and no tokens yet; put a proxy that has them in front of it"}
+	if ip := net.ParseIP(host); !secure && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return pawl.Errorf(pawl.Invalid, "without TLS want an address of the loopback interface, such as 127.0.0.1:%d", n)
 	}
 	return nil
 }
 
-// OpenPort opens a port at an address of the loopback interface. The first run serves it;
-// later runs open it again.
-func OpenPort(address string, log *slog.Logger) (*Port, error) {
+// OpenPort opens a port: with a certificate at any address, and serves TLS; without one (nil)
+// at an address of the loopback interface. The first run serves it; later runs open it again.
+func OpenPort(address string, c *Certificate, log *slog.Logger) (*Port, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "cannot listen on " + address, Err: err}
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+	a, ok := l.Addr().(*net.TCPAddr)
+	local := ok && a.IP.IsLoopback()
+	if !local && c == nil {
 		_ = l.Close() // its address was never published
-		return nil, pawl.Errorf(pawl.Invalid, "it resolves to %s: want an address of the loopback interface", l.Addr())
+		return nil, pawl.Errorf(pawl.Invalid, "it resolves to %s: without TLS want an address of the loopback interface", l.Addr())
 	}
-	p := &Port{log: log, limits: defaultLimits, Address: l.Addr().String()}
+	p := &Port{log: log, limits: defaultLimits, Address: l.Addr().String(), Beyond: !local, cert: c}
 	p.opened.Store(&l)
 	return p, nil
 }
 
+// URL returns the URL of the port.
+func (p *Port) URL() string {
+	if p.cert != nil {
+		return "https://" + p.Address
+	}
+	return "http://" + p.Address
+}
+
 // OpenDefaultPort is OpenPort with an address that may be taken, such as DefaultAddress: the
 // processes of one machine have the same. It then opens a free port of 127.0.0.1.
-func OpenDefaultPort(address string, log *slog.Logger) (*Port, error) {
-	p, err := OpenPort(address, log)
+func OpenDefaultPort(address string, c *Certificate, log *slog.Logger) (*Port, error) {
+	p, err := OpenPort(address, c, log)
 	if pawl.KindOf(err) != pawl.Unavailable {
 		return p, err
 	}
-	if p, err = OpenPort("127.0.0.1:0", log); err != nil {
+	if p, err = OpenPort("127.0.0.1:0", c, log); err != nil {
 		return nil, err
 	}
 	p.Taken = address
@@ -109,7 +123,7 @@ func OpenDefaultPort(address string, log *slog.Logger) (*Port, error) {
 // not know there, with api.NotFound.
 func (p *Port) Answer(m http.Handler, unready func(context.Context) []string, operations http.Handler) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m)
+	mux.Handle("GET /metrics", api.Allow(api.Viewer, m))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyLimit)
@@ -132,7 +146,7 @@ func (p *Port) Answer(m http.Handler, unready func(context.Context) []string, op
 			return
 		}
 		own.ServeHTTP(w, r)
-	}), api.GuardConfig{Raw: raw, Log: p.log})
+	}), api.GuardConfig{Gate: p.Gate, Raw: raw, Log: p.log})
 }
 
 // isOperation reports whether a path belongs to the API.
@@ -174,7 +188,7 @@ func (b *timedBody) Read(data []byte) (int, error) {
 
 // component returns the port as a component of the process.
 func (p *Port) component() server.Component {
-	doc := "serves http://" + p.Address
+	doc := "serves " + p.URL()
 	if p.Taken != "" {
 		doc += ", since " + p.Taken + " is taken"
 	}
@@ -200,7 +214,7 @@ func (p *Port) run(ctx context.Context) error {
 	s := p.server(requests)
 	s.RegisterOnShutdown(end)
 	failed := make(chan error, 1) // 1: the receiver may be gone
-	go func() { failed <- s.Serve(l) }()
+	go func() { failed <- p.serve(s, l) }()
 	select {
 	case err := <-failed:
 		return errors.Join(err, s.Close())
@@ -216,6 +230,15 @@ func (p *Port) run(ctx context.Context) error {
 	return err
 }
 
+// serve serves a listener, over TLS if the port has a certificate.
+func (p *Port) serve(s *http.Server, l net.Listener) error {
+	if p.cert == nil {
+		return s.Serve(l)
+	}
+	s.TLSConfig = p.cert.config()
+	return s.ServeTLS(l, "", "")
+}
+
 // server returns a server of one run, whose requests have contexts below ctx.
 func (p *Port) server(ctx context.Context) *http.Server {
 	c := &connections{limit: p.limits.connections, log: p.log}
@@ -225,6 +248,9 @@ func (p *Port) server(ctx context.Context) *http.Server {
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if t, ok := c.(*tls.Conn); ok {
+				c = t.NetConn()
+			}
 			if t, ok := c.(*net.TCPConn); ok {
 				_ = t.SetWriteBuffer(sendBuffer) // the kernel's own size is only larger
 			}

@@ -55,7 +55,7 @@ func TestReadiness(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := OpenPort("localhost:0", slog.New(slog.DiscardHandler))
+			p, err := OpenPort("localhost:0", nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ var never = portLimits{header: time.Hour, body: time.Hour, response: time.Hour, 
 // ended.
 func serve(t *testing.T, limits portLimits, operations func(http.ResponseWriter, *http.Request)) (p *Port, stop func()) {
 	t.Helper()
-	p, err := OpenPort("127.0.0.1:0", slog.New(slog.DiscardHandler))
+	p, err := OpenPort("127.0.0.1:0", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestPaths(t *testing.T) {
 // TestAPortThatIsTakenLater is opened again when it is free (S14).
 func TestAPortThatIsTakenLater(t *testing.T) {
 	t.Parallel()
-	p, err := OpenPort("127.0.0.1:0", slog.New(slog.DiscardHandler))
+	p, err := OpenPort("127.0.0.1:0", nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,10 +436,10 @@ func TestDefaultPort(t *testing.T) {
 	}
 	defer other.Close()
 	address, log := other.Addr().String(), slog.New(slog.DiscardHandler)
-	if p, err := OpenPort(address, log); pawl.KindOf(err) != pawl.Unavailable {
+	if p, err := OpenPort(address, nil, log); pawl.KindOf(err) != pawl.Unavailable {
 		t.Errorf("a port that is taken: %v, %v", p, err)
 	}
-	p, err := OpenDefaultPort(address, log)
+	p, err := OpenDefaultPort(address, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +447,7 @@ func TestDefaultPort(t *testing.T) {
 	if doc := p.component().Doc; p.Taken != address || p.Address == address || doc != "serves http://"+p.Address+", since "+address+" is taken" {
 		t.Errorf("address %s, taken %s, %q", p.Address, p.Taken, doc)
 	}
-	free, err := OpenDefaultPort("127.0.0.1:0", log)
+	free, err := OpenDefaultPort("127.0.0.1:0", nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -455,7 +455,7 @@ func TestDefaultPort(t *testing.T) {
 	if doc := free.component().Doc; free.Taken != "" || doc != "serves http://"+free.Address {
 		t.Errorf("taken %q, %q", free.Taken, doc)
 	}
-	if err := CheckAddress(DefaultAddress); err != nil {
+	if err := CheckAddress(DefaultAddress, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -468,11 +468,11 @@ func TestCheckAddress(t *testing.T) {
 		"127.0.0.1":       "want a host and a port from 0 to 65535, such as 127.0.0.1:7295",
 		"127.0.0.1:65536": "want a host and a port from 0 to 65535, such as 127.0.0.1:7295",
 		"127.0.0.1:http":  "want a host and a port from 0 to 65535, such as 127.0.0.1:7295",
-		":80":             "want an address of the loopback interface, such as 127.0.0.1:80",
-		"192.0.2.1:80":    "want an address of the loopback interface, such as 127.0.0.1:80",
-		"db.example:80":   "want an address of the loopback interface, such as 127.0.0.1:80",
+		":80":             "without TLS want an address of the loopback interface, such as 127.0.0.1:80",
+		"192.0.2.1:80":    "without TLS want an address of the loopback interface, such as 127.0.0.1:80",
+		"db.example:80":   "without TLS want an address of the loopback interface, such as 127.0.0.1:80",
 	} {
-		if err := CheckAddress(address); (err == nil) != (want == "") || err != nil && (err.Error() != want || pawl.KindOf(err) != pawl.Invalid) {
+		if err := CheckAddress(address, false); (err == nil) != (want == "") || err != nil && (err.Error() != want || pawl.KindOf(err) != pawl.Invalid) {
 			t.Errorf("%q: %v, want %q", address, err, want)
 		}
 	}

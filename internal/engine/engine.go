@@ -319,6 +319,11 @@ func (e *Engine) committed(t *tx) {
 			e.evaluator.due(h.record.DueAt)
 		}
 	}
+	for _, h := range t.tokens {
+		if h.dirty {
+			e.evaluator.due(h.record.DueAt)
+		}
+	}
 	for _, h := range t.workers {
 		e.offers.note(h.record)
 		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop its running steps

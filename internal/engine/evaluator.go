@@ -544,6 +544,9 @@ func (v *evaluator) deadline(ctx context.Context, d store.Due) (cmd command, err
 	if d.Kind == lifecycle.Schedule.Name {
 		return v.e.tick(ctx, d)
 	}
+	if d.Kind == lifecycle.Token.Name {
+		return &expiry{d}, nil
+	}
 	job, err := v.e.know(ctx, d.Job)
 	return &fire{e: v.e, due: d, job: job}, err
 }

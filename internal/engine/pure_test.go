@@ -127,6 +127,14 @@ func (p *pure) Signals(ctx context.Context, job rowkey.Job) ([]*pawl.Signal, err
 	return p.outside().Signals(ctx, job)
 }
 
+func (p *pure) Token(ctx context.Context, key rowkey.Token) (*pawl.Token, error) {
+	return p.outside().Token(ctx, key)
+}
+
+func (p *pure) Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pawl.Token, error) {
+	return p.outside().Tokens(ctx, before, limit)
+}
+
 func (p *pure) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	return p.outside().Schedule(ctx, key)
 }

@@ -113,6 +113,10 @@ func (t *tx) recordOf(of store.EntityKey) (id string, r pawl.Record) {
 		w := t.workers[of.Worker()]
 		return w.public(w.record.ID, pawl.WorkerPrefix), w.record.Record
 	}
+	if of.Kind == lifecycle.Token.Name {
+		token := t.tokens[of.Token()]
+		return token.public(token.record.ID, pawl.TokenPrefix), token.record.Record
+	}
 	s := t.schedules[of.Schedule()]
 	return s.public(s.record.ID, pawl.SchedulePrefix), s.record.Record
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -47,7 +48,7 @@ func (e *Engine) newRequest(c pawl.Change, workspace, endpoint string, parts ...
 	if err != nil {
 		return nil, pawl.Errorf(pawl.Invalid, "request: %v", err)
 	}
-	return &request{e: e, key: store.IdempotencyKey{Workspace: workspace, Key: c.RequestID}, endpoint: endpoint, hash: hashOf(endpoint, string(text))}, nil
+	return &request{e: e, key: store.IdempotencyKey{Workspace: workspace, Key: c.RequestID}, endpoint: endpoint, hash: hashOf(byPrincipal(c.Actor, endpoint, string(text))...)}, nil
 }
 
 // asked returns the request for an action on a job, and reports whether it was already
@@ -78,6 +79,18 @@ func checkRequestID(id string) error {
 	}
 	return nil
 }
+
+// byPrincipal adds who asks to the parts of a hash, if it is a caller of a server with a token:
+// nobody gets the answer to a request of another.
+func byPrincipal(actor string, parts ...string) []string {
+	if strings.HasPrefix(actor, tokenActor) {
+		return append(parts, actor)
+	}
+	return parts
+}
+
+// tokenActor begins the actors of callers of a server with a token.
+const tokenActor = "token:"
 
 func hashOf(parts ...string) [32]byte {
 	h := sha256.New()

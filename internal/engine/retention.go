@@ -21,6 +21,8 @@ func addRemoved(p *pawl.Pruning, r *store.Removed) {
 		p.Workers += r.Count
 	case lifecycle.Schedule.Name:
 		p.Schedules += r.Count
+	case lifecycle.Token.Name:
+		p.Tokens += r.Count
 	}
 	p.Steps += r.Steps
 	p.Entries += r.Entries
@@ -98,8 +100,8 @@ func (e *Engine) retain(ctx context.Context, r *rounds) {
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("removing what has ended failed; it is tried again", "error", err)
 		}
-		if p.Jobs+p.Workers+p.Schedules > 0 {
-			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "entries", p.Entries)
+		if p.Jobs+p.Workers+p.Schedules+p.Tokens > 0 {
+			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "tokens", p.Tokens, "entries", p.Entries)
 		}
 		for _, busy := range p.Busy {
 			e.log.Debug("not removed now", "because", busy)

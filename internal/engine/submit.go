@@ -142,9 +142,9 @@ func requestHash(sub *pawl.Submission, given json.RawMessage) [32]byte {
 	if sub.Reference != "" {
 		var inputs bytes.Buffer
 		_ = json.Compact(&inputs, given) // they were bound, so they are JSON
-		return hashOf(submitEndpoint, sub.Reference, inputs.String(), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority))
+		return hashOf(byPrincipal(sub.Actor, submitEndpoint, sub.Reference, inputs.String(), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority))...)
 	}
-	return hashOf(submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version))
+	return hashOf(byPrincipal(sub.Actor, submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version))...)
 }
 
 // renew takes a new id.

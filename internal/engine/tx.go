@@ -39,6 +39,7 @@ type tx struct {
 	steps     map[pawl.StepKey]*held[pawl.Step]
 	workers   map[rowkey.Worker]*held[pawl.Worker]
 	schedules map[rowkey.Schedule]*held[pawl.Schedule]
+	tokens    map[rowkey.Token]*held[pawl.Token]
 	ofJob     map[rowkey.Job][]*held[pawl.Step] // steps in sight, by job
 
 	salt        func() audit.Salt
@@ -97,6 +98,8 @@ type journal struct {
 	madeWorkers                   []rowkey.Worker
 	schedules                     []touched[pawl.Schedule]
 	madeSchedules                 []rowkey.Schedule
+	tokens                        []touched[pawl.Token]
+	madeTokens                    []rowkey.Token
 	answered                      []store.IdempotencyKey
 	turns                         []turned
 	entries, refusals, defs, enqs int
@@ -144,6 +147,12 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 		}
 		t.schedules[k] = &held[pawl.Schedule]{record: s, was: s.Seq, loaded: [2]json.RawMessage{s.Inputs}}
 	}
+	for k, token := range f.Tokens {
+		if t.tokens == nil {
+			t.tokens = make(map[rowkey.Token]*held[pawl.Token], len(f.Tokens))
+		}
+		t.tokens[k] = &held[pawl.Token]{record: token, was: token.Seq}
+	}
 	return t
 }
 
@@ -154,7 +163,7 @@ func (t *tx) open() {
 	t.journal = journal{
 		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
-		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0],
+		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0], tokens: t.journal.tokens[:0], madeTokens: t.journal.madeTokens[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
 		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), handoffs: len(t.handoffs), counted: len(t.counted),
 		reserved: len(t.reserved), released: len(t.released),
@@ -168,6 +177,7 @@ func (t *tx) undo() {
 	restore(j.steps)
 	restore(j.workers)
 	restore(j.schedules)
+	restore(j.tokens)
 	for _, k := range j.madeJobs {
 		delete(t.jobs, k)
 	}
@@ -181,6 +191,9 @@ func (t *tx) undo() {
 	}
 	for _, k := range j.madeSchedules {
 		delete(t.schedules, k)
+	}
+	for _, k := range j.madeTokens {
+		delete(t.tokens, k)
 	}
 	for _, s := range t.taken[j.taken:] {
 		s.Taken = 0
@@ -556,6 +569,13 @@ func (t *tx) changes() (*store.Changes, error) {
 			c.NewSchedules = append(c.NewSchedules, h.record)
 		} else if h.dirty {
 			c.Schedules = append(c.Schedules, store.Update[*pawl.Schedule]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.tokens {
+		if h.made {
+			c.NewTokens = append(c.NewTokens, h.record)
+		} else if h.dirty {
+			c.Tokens = append(c.Tokens, store.Update[*pawl.Token]{Record: h.record, Was: h.was})
 		}
 	}
 	if err != nil {

@@ -20,6 +20,7 @@ type Engine interface {
 	Workflows
 	Workers
 	Schedules
+	Tokens
 	Queues
 	Retention
 	Trails

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -225,7 +226,12 @@ func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Reque
 	case body != nil:
 		r.Header.Set("Content-Type", "application/json")
 	}
-	for name, value := range map[string]string{"Pawl-Actor": c.actor, "Idempotency-Key": c.key, "If-None-Match": c.match} {
+	actor := c.actor
+	if e.token != "" { // the server knows who it is
+		r.Header.Set("Authorization", "Bearer "+e.token)
+		actor = ""
+	}
+	for name, value := range map[string]string{"Pawl-Actor": actor, "Idempotency-Key": c.key, "If-None-Match": c.match} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
@@ -238,6 +244,11 @@ func (e *Engine) unreachable(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
 		err = of.Err
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return &pawl.Error{Kind: pawl.Refused, Message: "the certificate of the server at " + e.base + " is not trusted",
+			Hint: "name the certificates that it is signed by with --ca FILE", Err: untrusted.Err}
 	}
 	return &pawl.Error{Kind: pawl.Unavailable, Message: "the server at " + e.base + " is out of reach",
 		Hint: "is it running there? \"pawl service list\" on its machine shows its URL", Err: err}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,6 +23,7 @@ const API = 1
 type Engine struct {
 	base    string // without a slash at its end
 	program string // the version of the server
+	token   string // the secret of a token, or empty; it is in no error
 	http    *http.Client
 	beats   *http.Client // of its own, so that no beat waits behind an exchange
 	talks   talks
@@ -37,14 +39,29 @@ const (
 	firstPause    = 100 * time.Millisecond
 )
 
+// Config says how a server is used.
+type Config struct {
+	Token string // the secret of a token; empty: none is sent
+	CA    []byte // certificates in PEM that that of the server is signed by; empty: those of the system
+}
+
 // Open returns the engine of the server at a URL, and asks it for its version. The URL has the
 // scheme https, or http and an address of the loopback interface, and no path, user or query.
-func Open(ctx context.Context, base string) (*Engine, error) {
+func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 	u, err := parse(base)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{base: u, pause: firstPause, http: newClient(16), beats: newClient(1)}
+	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, pawl.Errorf(pawl.Invalid, "the token: want visible ASCII characters, as \"pawl token create\" prints them")
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(c.CA) > 0 {
+		if secure.RootCAs = x509.NewCertPool(); !secure.RootCAs.AppendCertsFromPEM(c.CA) {
+			return nil, pawl.Errorf(pawl.Invalid, "the certificates of the CA: want one or more, in PEM")
+		}
+	}
+	e := &Engine{base: u, token: c.Token, pause: firstPause, http: newClient(16, secure), beats: newClient(1, secure)}
 	if err := e.greet(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -53,12 +70,12 @@ func Open(ctx context.Context, base string) (*Engine, error) {
 }
 
 // newClient returns a client that keeps so many connections open.
-func newClient(idle int) *http.Client {
+func newClient(idle int, secure *tls.Config) *http.Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,
+			TLSClientConfig: secure, ForceAttemptHTTP2: true,
 			MaxIdleConnsPerHost: idle, IdleConnTimeout: 90 * time.Second,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -49,7 +49,7 @@ func newSite(t *testing.T) *site {
 // open returns the engine of a server.
 func open(t *testing.T, url string) *remote.Engine {
 	t.Helper()
-	e, err := remote.Open(t.Context(), url)
+	e, err := remote.Open(t.Context(), url, remote.Config{})
 	must(t, err)
 	t.Cleanup(e.Close)
 	return e

@@ -85,6 +85,10 @@ func (e *Engine) of(c *call, p *problem) error {
 		return &named{err, link.ErrWorkerEnded}
 	case p.Code == "TURN":
 		return &named{err, &link.TurnError{Current: p.Current}}
+	case p.Code == "UNAUTHENTICATED":
+		err.Hint = "name a token with PAWL_TOKEN, or --token-file FILE; \"pawl token create\" makes one"
+	case p.Code == "SECRET_SHOWN":
+		return &named{err, link.ErrSecretShown}
 	case p.Code == "INVALID_STATE_TRANSITION":
 		return refusalOf(c.operation, p, err)
 	case p.Code == "NO_SUCH_OPERATION" || p.Code == "METHOD_NOT_ALLOWED":
@@ -122,7 +126,7 @@ func isHeld(err error) bool { return errors.Is(err, link.ErrKeyHeld) }
 
 // machines are the state machines by the last word of the operations that move them.
 var machines = map[string]*machine.Machine{
-	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule,
+	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule, "token": lifecycle.Token,
 }
 
 // refusalOf returns the refusal of a transition. What this program's table would say in

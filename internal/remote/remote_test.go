@@ -294,7 +294,7 @@ func TestOutOfReach(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	_, err := remote.Open(t.Context(), server.URL)
+	_, err := remote.Open(t.Context(), server.URL, remote.Config{})
 	var e *pawl.Error
 	if !errors.As(err, &e) || e.Kind != pawl.Unavailable || !strings.Contains(e.Message, server.URL) || e.Hint == "" {
 		t.Errorf("%v, want an error of kind Unavailable that names %s, with a hint", err, server.URL)
@@ -349,7 +349,7 @@ func TestURLs(t *testing.T) {
 	for _, bad := range []string{"", "pawl.db", "http://", "http://pawl.example.com", "http://10.0.0.1:7295", "https://", "https://user:secret@pawl.example.com",
 		"https://pawl.example.com/api", "https://pawl.example.com?x=1", "https://pawl.example.com#x", "ftp://127.0.0.1", "127.0.0.1:7295", "http://127.0.0.1.example.com",
 		"postgres://127.0.0.1/db"} {
-		_, err := remote.Open(t.Context(), bad)
+		_, err := remote.Open(t.Context(), bad, remote.Config{})
 		if pawl.KindOf(err) != pawl.Invalid {
 			t.Errorf("%q: %v, want an error of kind Invalid", bad, err)
 		}
@@ -368,7 +368,7 @@ func TestOtherServers(t *testing.T) {
 	for name, text := range map[string]string{"version 2": `{"version":"9.0","api":2}`, "a page": "<html>", "JSON": `{}`} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
 		defer server.Close()
-		if e, err := remote.Open(t.Context(), server.URL); err == nil {
+		if e, err := remote.Open(t.Context(), server.URL, remote.Config{}); err == nil {
 			e.Close()
 			t.Errorf("%s: it was opened", name)
 		}

@@ -17,6 +17,9 @@ type (
 	// Schedule is the key of a schedule.
 	Schedule int64
 
+	// Token is the key of a token.
+	Token int64
+
 	// Definition is the key of a definition, taken from its hash.
 	Definition int64
 

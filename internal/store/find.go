@@ -33,9 +33,14 @@ func NoStep(id pawl.ID) error {
 func FindWorker(ctx context.Context, v Views, id pawl.ID) (*pawl.Worker, error) {
 	w, err := v.Worker(ctx, id.WorkerKey())
 	if errors.Is(err, ErrNotFound) || err == nil && w.ID != id {
-		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
+		return nil, NoWorker(id)
 	}
 	return w, err
+}
+
+// NoWorker returns the error that there is no worker with that id.
+func NoWorker(id pawl.ID) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no worker " + id.Public(pawl.WorkerPrefix), Hint: "list the workers with: pawl worker list"}
 }
 
 // FindSchedule reads a schedule that is not removed, by its name. The error is of kind
@@ -52,6 +57,20 @@ func FindSchedule(ctx context.Context, v Views, n pawl.ScheduleName) (*pawl.Sche
 		return nil, err
 	}
 	return found[0], nil
+}
+
+// FindToken reads a token by its public id. The error is of kind NotFound if there is none.
+func FindToken(ctx context.Context, v Views, id pawl.ID) (*pawl.Token, error) {
+	t, err := v.Token(ctx, id.TokenKey())
+	if errors.Is(err, ErrNotFound) || err == nil && t.ID != id {
+		return nil, NoToken(id)
+	}
+	return t, err
+}
+
+// NoToken returns the error that there is no token with that id.
+func NoToken(id pawl.ID) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no token " + id.Public(pawl.TokenPrefix), Hint: "list the tokens with: pawl token list"}
 }
 
 // NoSchedule returns the error that there is no schedule with that name.

@@ -52,7 +52,7 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction. It reads the records that q names, locked in one order
-	// (pools, schedules, workers, turns, jobs, steps; each by key), passes them to decide, and writes
+	// (pools, schedules, tokens, workers, turns, jobs, steps; each by key), passes them to decide, and writes
 	// the changes that decide returns, all or nothing. An error of decide rolls back and is
 	// returned unchanged; nil changes roll back and return nil. decide must not keep its
 	// records after Do has returned an error. It runs again, with other facts, if the facts
@@ -117,6 +117,8 @@ type Query struct {
 	Names     []pawl.WorkflowName // their newest versions
 	Schedules []rowkey.Schedule   // locked, with inputs
 	Scheduled []pawl.ScheduleName // the schedules with these names that are not removed, locked, with inputs
+	Tokens    []rowkey.Token      // locked
+	Tokened   []string            // the active tokens with these names, locked
 	Workers   []rowkey.Worker     // locked
 	Turns     []rowkey.Worker     // the turns of these remote workers, locked
 	Watched   []rowkey.Worker     // workers that will not be changed: they stay unchanged until the end of the transaction; many transactions may watch one
@@ -208,6 +210,7 @@ type Facts struct {
 	Pools     map[Pool]int                        // taken slots of every requested pool
 	Versions  map[pawl.WorkflowName]*pawl.Version // of the registered names
 	Schedules map[rowkey.Schedule]*pawl.Schedule
+	Tokens    map[rowkey.Token]*pawl.Token
 	Signals   map[rowkey.Job][]*pawl.Signal // with data
 	Untaken   map[rowkey.Job]Untaken
 	Workers   map[rowkey.Worker]*pawl.Worker
@@ -253,6 +256,8 @@ type Changes struct {
 
 	NewSchedules []*pawl.Schedule
 	Schedules    []Update[*pawl.Schedule]
+	NewTokens    []*pawl.Token
+	Tokens       []Update[*pawl.Token]
 	Versions     []*pawl.Version // one that exists is ErrStale
 	Quotas       []*pawl.Quota   // set; a negative number of slots removes the limit
 	NewSignals   []*pawl.Signal
@@ -268,7 +273,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.Definitions)+len(c.NewWorkers)+len(c.NewJobs)+len(c.NewSteps)+len(c.Workers)+len(c.Jobs)+len(c.Steps)+len(c.Entries)+
-		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
+		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.NewTokens)+len(c.Tokens)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
 		len(c.NewReservations)+len(c.Released)+len(c.Turns)+len(c.Answers) == 0
 }
 
@@ -288,8 +293,8 @@ type Update[R any] struct {
 
 // An EntityKey names an entity of any kind.
 type EntityKey struct {
-	Kind         string // name of the machine: job, step, worker, schedule
-	pawl.StepKey        // for jobs only Job is set; for workers and schedules Job is their key
+	Kind         string // name of the machine: job, step, worker, schedule, token
+	pawl.StepKey        // for jobs only Job is set; for workers, schedules and tokens Job is their key
 }
 
 // JobEntity returns the key of a job among entities of any kind.
@@ -314,6 +319,9 @@ func ScheduleEntity(key rowkey.Schedule) EntityKey {
 	return EntityOf(lifecycle.Schedule.Name, int64(key))
 }
 
+// TokenEntity returns the key of a token among entities of any kind.
+func TokenEntity(key rowkey.Token) EntityKey { return EntityOf(lifecycle.Token.Name, int64(key)) }
+
 // EntityOf returns the key of an entity of any kind but step.
 func EntityOf(kind string, key int64) EntityKey {
 	return EntityKey{kind, pawl.StepKey{Job: rowkey.Job(key)}}
@@ -324,6 +332,9 @@ func (k EntityKey) Worker() rowkey.Worker { return rowkey.Worker(k.Job) }
 
 // Schedule returns the key of the schedule that k names.
 func (k EntityKey) Schedule() rowkey.Schedule { return rowkey.Schedule(k.Job) }
+
+// Token returns the key of the token that k names.
+func (k EntityKey) Token() rowkey.Token { return rowkey.Token(k.Job) }
 
 // An Entry is an audit entry with the key of its entity. Its From is the To of the entry
 // before; its Entity need not be stored, since it follows from the id in the key.
@@ -371,7 +382,7 @@ type LookQuery struct {
 type Agenda struct {
 	Now     int64
 	Marked  []Marked       // due marks (Attention) of jobs and their steps, by (At, Job); marks of one job and time are merged
-	Due     []Due          // passed deadlines of jobs, steps, workers and schedules, in the order of Due.Compare
+	Due     []Due          // passed deadlines of jobs, steps, workers, schedules and tokens, in the order of Due.Compare
 	NextDue int64          // the earliest deadline or mark that is not yet due, or 0
 	Pending []Ranked       // pending jobs, not paused, that no worker starts by itself (route 0), by (Rank, Job)
 	Living  *health.Report // the report of Observe, and at most Limit workers that have Ended; nil unless requested
@@ -402,7 +413,7 @@ type Due struct {
 }
 
 // DueKinds are the kinds of records that have deadlines, in the order of Due.Compare.
-var DueKinds = [...]string{lifecycle.Job.Name, lifecycle.Step.Name, lifecycle.Worker.Name, lifecycle.Schedule.Name}
+var DueKinds = [...]string{lifecycle.Job.Name, lifecycle.Step.Name, lifecycle.Worker.Name, lifecycle.Schedule.Name, lifecycle.Token.Name}
 
 // Compare orders deadlines: by time, kind and key.
 func (d Due) Compare(o Due) int {
@@ -519,6 +530,10 @@ type Views interface {
 	// HeldSchedules returns the keys of active schedules that have no deadline, or whose next
 	// time waits for their last job, in order: at most limit, beyond a key.
 	HeldSchedules(ctx context.Context, after rowkey.Schedule, limit int) ([]rowkey.Schedule, error)
+	// Token reads a token. Tokens lists them, newest first: those with a key below before (0 is
+	// no bound), at most limit.
+	Token(ctx context.Context, key rowkey.Token) (*pawl.Token, error)
+	Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pawl.Token, error)
 	// Registered reads the versions of a registered workflow, newest first, those below a
 	// version (0 is no bound): all, or a page of at most limit; see PageBytes.
 	Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error)
@@ -541,7 +556,7 @@ type Views interface {
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then
-	// schedules. A job of 0 means all. f gets each job with its steps as of one moment. f may
+	// schedules, then tokens. A job of 0 means all. f gets each job with its steps as of one moment. f may
 	// take its time: no transaction is open while it runs. Only a page of a long job is in
 	// memory at once (LongTrail); a job that retention removes meanwhile is an error of kind
 	// Unavailable.

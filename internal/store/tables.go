@@ -137,6 +137,20 @@ var Schedules = tableOf("schedule",
 	as(Body, raw("inputs", func(s *pawl.Schedule) *json.RawMessage { return &s.Inputs })),
 )
 
+// Tokens are the columns of tokens.
+var Tokens = tableOf("token",
+	as(Fixed, uuid("uuid", func(t *pawl.Token) []byte { return t.ID[:] })),
+	as(Key, computed("id", func(t *pawl.Token) int64 { return int64(t.Key()) })),
+	as(Fixed,
+		text("name", func(t *pawl.Token) *string { return &t.Name }),
+		texts("roles", func(t *pawl.Token) *[]pawl.Role { return &t.Roles }),
+		texts("workspaces", func(t *pawl.Token) *[]string { return &t.Workspaces }),
+		hash("sum", func(t *pawl.Token) []byte { return t.Sum[:] }),
+		long("expires_at", func(t *pawl.Token) *int64 { return &t.ExpiresAt }),
+	),
+	recordColumns(func(t *pawl.Token) *pawl.Record { return &t.Record }),
+)
+
 // RecordColumns are the columns that every table has.
 var RecordColumns = recordColumns(func(r *pawl.Record) *pawl.Record { return r })
 
@@ -208,6 +222,6 @@ func numbers[R any, N ~int64](name string, at func(*R) *[]N) *Column[R] {
 	return columnOf(name, KindJSON, numbersField, at)
 }
 
-func texts[R any](name string, at func(*R) *[]string) *Column[R] {
+func texts[R any, S ~string](name string, at func(*R) *[]S) *Column[R] {
 	return columnOf(name, KindJSON, textsField, at)
 }

@@ -1,5 +1,5 @@
-// Command apidoc writes what docs/api.md and docs/openapi.json say of the operations of the
-// API (J4). Run it from the root of the module.
+// Command apidoc writes what docs/api.md, docs/access.md and docs/openapi.json say of the
+// operations of the API (J4). Run it from the root of the module.
 package main
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/api"
 )
 
-// The documents, relative to the root of the module.
-const (
-	reference = "docs/api.md"
-	document  = "docs/openapi.json"
-)
+// The documents, relative to the root of the module: pages with a generated part, and what that
+// is.
+const document = "docs/openapi.json"
+
+var pages = map[string]func() string{"docs/api.md": api.Reference, "docs/access.md": api.Roles}
 
 func main() {
 	if err := write(); err != nil {
@@ -24,16 +24,18 @@ func main() {
 }
 
 func write() error {
-	old, err := os.ReadFile(reference)
-	if err != nil {
-		return err
-	}
-	page, err := generated(old)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(reference, page, 0o644); err != nil {
-		return err
+	for name, part := range pages {
+		old, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		page, err := generated(name, old, part())
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, page, 0o644); err != nil {
+			return err
+		}
 	}
 	doc, err := api.Document()
 	if err != nil {
@@ -46,10 +48,10 @@ func write() error {
 var mark = []byte("<!-- generated from here on: make generate -->\n")
 
 // generated returns the page with its generated part anew.
-func generated(page []byte) ([]byte, error) {
+func generated(name string, page []byte, part string) ([]byte, error) {
 	written, _, found := bytes.Cut(page, mark)
 	if !found {
-		return nil, fmt.Errorf("%s: want the line %q", reference, bytes.TrimSpace(mark))
+		return nil, fmt.Errorf("%s: want the line %q", name, bytes.TrimSpace(mark))
 	}
-	return append(append(bytes.Clone(written), mark...), api.Reference()...), nil
+	return append(append(bytes.Clone(written), mark...), part...), nil
 }

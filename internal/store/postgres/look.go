@@ -37,7 +37,8 @@ union all select 2, least(
   (select due_at from step where due_at > 0 and due_at > (select now from t) order by due_at limit 1),
   (select due_at from job where due_at > 0 and due_at > (select now from t) order by due_at limit 1),
   (select due_at from worker where due_at > 0 and due_at > (select now from t) order by due_at limit 1),
-  (select due_at from schedule where due_at > 0 and due_at > (select now from t) order by due_at limit 1)), 0, 0, 0, ''
+  (select due_at from schedule where due_at > 0 and due_at > (select now from t) order by due_at limit 1),
+  (select due_at from token where due_at > 0 and due_at > (select now from t) order by due_at limit 1)), 0, 0, 0, ''
 union all (select 3, 0, id, 0, due_at, due_event from job where due_at > 0 and due_at <= least($10, (select now from t))
   and (due_at, id) > ($9, $11) order by due_at, id limit $1::bigint)
 union all (select 3, 1, job, ord, due_at, due_event from step where due_at > 0 and due_at <= least($10::bigint, (select now from t))
@@ -46,6 +47,8 @@ union all (select 3, 2, id, 0, due_at, due_event from worker where due_at > 0 an
   and (due_at, id) > ($9, $14::bigint) order by due_at, id limit $1::bigint)
 union all (select 3, 3, id, 0, due_at, due_event from schedule where due_at > 0 and due_at <= least($10, (select now from t))
   and (due_at, id) > ($9, $15::bigint) order by due_at, id limit $1::bigint)
+union all (select 3, 4, id, 0, due_at, due_event from token where due_at > 0 and due_at <= least($10, (select now from t))
+  and (due_at, id) > ($9, $16::bigint) order by due_at, id limit $1::bigint)
 union all (select 4, id, rank, 0, 0, '' from job where line = 1 and route = 0 and not paused and (rank, id) > ($2::bigint, $5::bigint)
   order by rank, id limit $1::bigint)
 union all (select 5, h.worker, coalesce((select at from beat where worker = h.worker), h.ended), 0, 0, '' from (
@@ -112,11 +115,11 @@ func lookParams(q *store.LookQuery) [][]byte {
 	for i, kind := range store.DueKinds {
 		behind[i] = q.Due.Behind(kind)
 	}
-	job, step, worker, schedule := behind[0], behind[1], behind[2], behind[3]
+	job, step, worker, schedule, token := behind[0], behind[1], behind[2], behind[3], behind[4]
 	return [][]byte{
 		num(int64(q.Limit)), num(rank), texts(lifecycle.Worker.Ends), truth(q.Living), num(int64(q.Pending.Job)),
 		num(q.Marked.At), num(int64(q.Marked.Job)), until(q.MarkedUntil),
-		num(q.Due.At), until(q.DueUntil), num(int64(job.Job)), num(int64(step.Job)), num(int64(step.Ord)), num(int64(worker.Job)), num(int64(schedule.Job)),
+		num(q.Due.At), until(q.DueUntil), num(int64(job.Job)), num(int64(step.Job)), num(int64(step.Ord)), num(int64(worker.Job)), num(int64(schedule.Job)), num(int64(token.Job)),
 	}
 }
 

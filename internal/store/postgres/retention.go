@@ -62,9 +62,9 @@ func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (st
 	switch from.Kind {
 	case kindJob:
 		step = r.jobs
-	case kindWorker, kindSchedule:
+	case kindWorker, kindSchedule, kindToken:
 	default:
-		return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker or schedule", from.Kind)
+		return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule or token", from.Kind)
 	}
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
 		r.tx, r.done = tx, store.Removed{Kind: from.Kind}
@@ -279,6 +279,7 @@ var parts = map[string][]string{
 	kindJob:      {"job where id"},
 	kindWorker:   {"worker_audit where worker", "beat where worker", "remote where worker", "worker where id"},
 	kindSchedule: {"schedule_audit where schedule", "schedule where id"},
+	kindToken:    {"token_audit where token", "token where id"},
 }
 
 // remove removes entities and writes the anchors that count them.
@@ -435,9 +436,10 @@ func (r *retaining) exec(ctx context.Context, statements ...string) error {
 var endedLong = map[string]string{
 	kindWorker:   "updated_at < $1 and state = any($2) and not exists (" + heldBy("o.id") + ")",
 	kindSchedule: "updated_at < $1 and state = any($2)",
+	kindToken:    "updated_at < $1 and state = any($2)",
 }
 
-var longEnds = map[string][]string{kindWorker: endsOf(lifecycle.Worker.Ends), kindSchedule: endsOf(lifecycle.Schedule.Ends)}
+var longEnds = map[string][]string{kindWorker: endsOf(lifecycle.Worker.Ends), kindSchedule: endsOf(lifecycle.Schedule.Ends), kindToken: endsOf(lifecycle.Token.Ends)}
 
 func endsOf[S ~string](states []S) []string {
 	var list []string
@@ -447,7 +449,7 @@ func endsOf[S ~string](states []S) []string {
 	return list
 }
 
-// longLived removes workers or schedules.
+// longLived removes workers, schedules or tokens.
 func (r *retaining) longLived(ctx context.Context) error {
 	kind := r.from.Kind
 	var gone []old

@@ -88,7 +88,7 @@ func TestOrphansAreFoundByTheirWorkers(t *testing.T) {
 	held := "select * from unnest('{7}'::bigint[]) as u(worker) cross join lateral (" + heldBy("u.worker") + ") h"
 	const limit, everything, never = int64(9), int64(math.MinInt64), int64(math.MaxInt64)
 	look := []any{limit, everything, words(lifecycle.Worker.Ends), true, int64(0), int64(0), int64(0), never, int64(0), never}
-	for len(look) < 15 { // nothing due is behind
+	for len(look) < 16 { // nothing due is behind
 		look = append(look, int64(0))
 	}
 	for sql, params := range map[string][]any{agenda.sql: look, held: nil} {

@@ -15,6 +15,7 @@ const (
 	kindStep     = "step"
 	kindWorker   = "worker"
 	kindSchedule = "schedule"
+	kindToken    = "token"
 )
 
 // settlePoll is how often Settle asks whether a lost transaction is over.

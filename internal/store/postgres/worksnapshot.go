@@ -23,6 +23,7 @@ from (
 select 'deadlines', 'jobs', count(*), min(due_at) from job, now where due_at > 0 and due_at <= at and private = 0
 union all select 'deadlines', 'steps', count(*), min(s.due_at) from step s join job j on j.id = s.job, now where s.due_at > 0 and s.due_at <= at and j.private = 0
 union all select 'deadlines', 'schedules', count(*), min(due_at) from schedule, now where due_at > 0 and due_at <= at
+union all select 'deadlines', 'tokens', count(*), min(due_at) from token, now where due_at > 0 and due_at <= at
 union all select 'evaluation', 'jobs', count(*), min(updated_at) from job where mark_at > 0 and private = 0
 union all select 'evaluation', 'steps', count(*), min(s.updated_at) from step s join job j on j.id = s.job where s.mark_at > 0 and j.private = 0`
 )

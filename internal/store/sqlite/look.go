@@ -91,7 +91,7 @@ func (c *conn) follow(s statement, f func(*columns) (int64, bool)) error {
 
 func lookDue(c *conn, a *store.Agenda, q *store.LookQuery) error {
 	last := until(a, q.DueUntil)
-	for i, s := range [len(store.DueKinds)]statement{selectDueJobs, selectDueSteps, selectDueWorkers, selectDueSchedules} {
+	for i, s := range [len(store.DueKinds)]statement{selectDueJobs, selectDueSteps, selectDueWorkers, selectDueSchedules, selectDueTokens} {
 		kind := store.DueKinds[i]
 		behind := q.Due.Behind(kind)
 		err := c.each(s, func(b *row) { b.ints(last, q.Due.At, int64(behind.Job), int64(behind.Ord), int64(q.Limit)) }, func(cols *columns) error {

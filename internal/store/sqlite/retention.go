@@ -22,10 +22,6 @@ const (
 	retainRows       = 500
 )
 
-// removals begin with this version of the schema. On an older one a job is removed in one
-// transaction, whatever its size.
-const removalsVersion = 8
-
 // A removal is how entities of a kind are removed.
 type removal struct {
 	kind   string
@@ -40,6 +36,7 @@ var removals = []removal{
 	{lifecycle.Job.Name, selectOldJobs, selectOldJob, selectHeads, []statement{removeJob}, countOldJobs},
 	{lifecycle.Worker.Name, selectOldWorkers, selectOldWorker, 0, []statement{removeWorkerTrail, removeTurn, removeWorker}, countOldWorkers},
 	{lifecycle.Schedule.Name, selectOldSchedules, selectOldSchedule, 0, []statement{removeScheduleTrail, removeSchedule}, countOldSchedules},
+	{lifecycle.Token.Name, selectOldTokens, selectOldToken, 0, []statement{removeTokenTrail, removeToken}, countOldTokens},
 }
 
 // leftovers remove the rest of a job whose record is removed.
@@ -54,7 +51,7 @@ func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (st
 			return db.retain(ctx, &removals[i], p, from)
 		}
 	}
-	return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker or schedule", from.Kind)
+	return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule or token", from.Kind)
 }
 
 func (db *DB) retain(ctx context.Context, m *removal, p *store.Policy, from store.Place) (store.Removed, error) {
@@ -99,19 +96,11 @@ func (db *DB) goOn(ctx context.Context) (begun bool, err error) {
 // removing returns the first job, with a key in a range, whose record retention has removed,
 // but not yet the rest; 0 if there is none.
 func (c *conn) removing(from, to rowkey.Job) (job rowkey.Job, err error) {
-	if known, err := c.knowsRemovals(); err != nil || !known {
-		return 0, err
-	}
 	err = c.each(selectRemoval, func(b *row) { b.ints(int64(from), int64(to)) }, func(cols *columns) error {
 		job = rowkey.Job(cols.int())
 		return cols.finish()
 	})
 	return job, err
-}
-
-func (c *conn) knowsRemovals() (bool, error) {
-	v, err := c.version()
-	return v.Current >= removalsVersion, err
 }
 
 // clear removes at most limit rows of a job whose record is removed, and returns how many.
@@ -342,14 +331,7 @@ func (u *unit) remove(k *old, created, ended int64) error {
 
 // clear removes the parts of a job, and notes the job if some are left.
 func (u *unit) clear(job rowkey.Job) error {
-	bounded, err := u.c.knowsRemovals()
-	if err != nil {
-		return err
-	}
 	limit := max(u.left, 0)
-	if !bounded {
-		limit = math.MaxInt
-	}
 	n, err := u.c.clear(job, limit)
 	u.left -= n + 1
 	if err != nil || n < limit {

@@ -144,9 +144,6 @@ func (p *past) rows() (steps, entries, removals int64) {
 		if steps, err = c.number("SELECT count(*) FROM step"); err != nil {
 			return err
 		}
-		if known, err := c.knowsRemovals(); err != nil || !known {
-			return err
-		}
 		if removals, err = c.number("SELECT count(*) FROM removal"); err != nil {
 			return err
 		}
@@ -169,25 +166,6 @@ func (p *past) step() store.Removed {
 	return r
 }
 
-// TestRetentionBeforeRemovals: on a schema of the version before, a job is removed in one
-// transaction, whatever its size, and trails are read (J10).
-func TestRetentionBeforeRemovals(t *testing.T) {
-	t.Parallel()
-	p := newPast(t)
-	if err := p.db.Migrate(t.Context(), removalsVersion-1); err != nil {
-		t.Fatal(err)
-	}
-	p.wide(p.at, 0, 2*retainRows)
-	trails := 0
-	if err := p.db.Trails(t.Context(), 0, func(store.TrailOf) error { trails++; return nil }); err != nil || trails != 1+2*retainRows {
-		t.Fatalf("%d trails, %v", trails, err)
-	}
-	r := p.step()
-	if steps, _, _ := p.rows(); r.Count != 1 || steps != 0 {
-		t.Errorf("%d jobs removed, %d steps left, want 1 and none", r.Count, steps)
-	}
-}
-
 // TestTheWayDownEndsRemovals: a program of the version before finds nothing of a job that
 // was removed in part (J10).
 func TestTheWayDownEndsRemovals(t *testing.T) {
@@ -198,7 +176,7 @@ func TestTheWayDownEndsRemovals(t *testing.T) {
 	if steps, _, removals := p.rows(); steps == 0 || removals != 1 {
 		t.Fatalf("%d steps left, %d jobs removed in part", steps, removals)
 	}
-	for _, to := range []int{removalsVersion - 1, removalsVersion} {
+	for _, to := range []int{7, 8} {
 		if err := p.db.Migrate(t.Context(), to); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ var (
 	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("place", place)))
 	workerTable   = tableOf(store.Workers)
 	scheduleTable = tableOf(store.Schedules)
+	tokenTable    = tableOf(store.Tokens)
 )
 
 // A table holds the columns of one kind of record in the form of statements.
@@ -68,6 +69,7 @@ var (
 	stepAll     = names(slices.Concat(stepTable.read, stepTable.bodies))
 	workerAll   = names(workerTable.Columns)
 	scheduleAll = names(scheduleTable.Columns)
+	tokenAll    = names(tokenTable.Columns)
 )
 
 // Columns of tables that are not records, in the order in which the codec binds and reads
@@ -109,6 +111,7 @@ const (
 	oldWorker = "o.updated_at < ?1 AND NOT (o.state = 'IDLE' OR o.state = 'RUNNING' OR o.state = 'PAUSED')" +
 		" AND NOT EXISTS (SELECT 1 FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'in_progress' AND place = o.id)"
 	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
+	oldToken    = "o.updated_at < ?1 AND o.state <> 'active'"
 )
 
 // due returns the query for the passed deadlines of a table, beyond a time and a key.
@@ -144,6 +147,7 @@ const (
 	insertStep32
 	insertWorker
 	insertSchedule
+	insertToken
 	insertVersion
 	insertQuota
 	insertSignal
@@ -152,6 +156,7 @@ const (
 	insertAudit32
 	insertWorkerAudit
 	insertScheduleAudit
+	insertTokenAudit
 	insertDefinition
 	insertRefusal
 	insertAnswer
@@ -166,6 +171,7 @@ const (
 	updateStepEnd
 	updateWorker
 	updateSchedule
+	updateToken
 	takeSignal
 	deleteQuota
 	sweepAnswers
@@ -184,6 +190,8 @@ const (
 	removeTurn
 	removeSchedule
 	removeScheduleTrail
+	removeToken
+	removeTokenTrail
 	insertRemoval
 	removeRemoval
 
@@ -196,6 +204,8 @@ const (
 	selectNewestVersion
 	selectSchedule
 	selectScheduled
+	selectToken
+	selectTokened
 	selectFreeSignals
 	countFreeSignals
 	selectWorker
@@ -219,6 +229,7 @@ const (
 	selectDueSteps
 	selectDueWorkers
 	selectDueSchedules
+	selectDueTokens
 	selectNextDue
 	selectUnrouted
 	selectNextHolder
@@ -250,6 +261,7 @@ const (
 	sweepReservations
 	selectSignals
 	selectSchedules
+	selectTokens
 	selectVersions
 	selectNewestVersions
 	selectDefinition
@@ -257,12 +269,15 @@ const (
 	selectJobTrail
 	selectWorkerTrail
 	selectScheduleTrail
+	selectTokenTrail
 	selectJobID
 	selectWorkerID
 	selectScheduleID
+	selectTokenID
 	selectNextJob
 	selectNextWorker
 	selectNextSchedule
+	selectNextToken
 	selectTrailPage
 	selectHistory
 	selectJobSeq
@@ -279,6 +294,8 @@ const (
 	selectOldWorker
 	selectOldSchedules
 	selectOldSchedule
+	selectOldTokens
+	selectOldToken
 	selectHeads
 	selectRemoval
 	selectHeldSchedules
@@ -290,6 +307,7 @@ const (
 	countOldJobs
 	countOldWorkers
 	countOldSchedules
+	countOldTokens
 
 	insertChunk
 	removeChunks
@@ -323,6 +341,8 @@ var texts = [statementCount]string{
 	insertWorkerAudit:   insert("worker_audit", "worker, "+entryColumns),
 	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
 	insertSchedule:      insert("schedule", scheduleAll),
+	insertTokenAudit:    insert("token_audit", "token, "+entryColumns),
+	insertToken:         insert("token", tokenAll),
 	insertVersion:       insert("version", versionColumns),
 	insertQuota: insert("quota", quotaColumns) + " ON CONFLICT (workspace, name) DO UPDATE SET" +
 		" slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason",
@@ -342,6 +362,7 @@ var texts = [statementCount]string{
 	updateStepEnd:    stepTable.update(stepEnd.Columns),
 	updateWorker:     workerTable.update(workerTable.change),
 	updateSchedule:   scheduleTable.update(scheduleTable.change),
+	updateToken:      tokenTable.update(tokenTable.change),
 	takeSignal:       "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
 	deleteQuota:      "DELETE FROM quota WHERE workspace = ? AND name = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
@@ -367,6 +388,8 @@ var texts = [statementCount]string{
 	selectNewestVersion: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? ORDER BY version DESC LIMIT 1",
 	selectSchedule:      "SELECT " + scheduleAll + " FROM schedule WHERE id = ?",
 	selectScheduled:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND workspace = ? AND name = ?",
+	selectToken:         "SELECT " + tokenAll + " FROM token WHERE id = ?",
+	selectTokened:       "SELECT " + tokenAll + " FROM token WHERE state = 'active' AND name = ?",
 	selectFreeSignals:   "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	countFreeSignals: "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(data) AS size FROM signal INDEXED BY signal_free" +
 		" WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0)",
@@ -397,12 +420,14 @@ var texts = [statementCount]string{
 	selectDueSteps:     due("step", "job, ord"),
 	selectDueWorkers:   due("worker", "id"),
 	selectDueSchedules: due("schedule", "id"),
+	selectDueTokens:    due("token", "id"),
 	selectNextDue: "SELECT min(at) FROM (SELECT min(due_at) AS at FROM job WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(mark_at) FROM job WHERE mark_at > 0 AND mark_at > ?1" +
 		" UNION ALL SELECT min(mark_at) FROM step WHERE mark_at > 0 AND mark_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM step WHERE due_at > 0 AND due_at > ?1" +
 		" UNION ALL SELECT min(due_at) FROM worker WHERE due_at > 0 AND due_at > ?1" +
-		" UNION ALL SELECT min(due_at) FROM schedule WHERE due_at > 0 AND due_at > ?1)",
+		" UNION ALL SELECT min(due_at) FROM schedule WHERE due_at > 0 AND due_at > ?1" +
+		" UNION ALL SELECT min(due_at) FROM token WHERE due_at > 0 AND due_at > ?1)",
 	selectUnrouted: "SELECT rank, id FROM job INDEXED BY job_open WHERE " + jobsOpen +
 		" AND state = 'PENDING' AND route = 0 AND paused = 0 AND (rank, id) > (?, ?) ORDER BY rank, id LIMIT ? + 0",
 	selectNextHolder: "SELECT s.place, w.state, w.updated_at FROM (SELECT place FROM step INDEXED BY step_flight WHERE " + inFlight +
@@ -436,6 +461,7 @@ var texts = [statementCount]string{
 	selectSignals:   "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	selectSchedules: "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2)" +
 		" AND (name, workspace) > (?3, ?4) ORDER BY name, workspace LIMIT ?5 + 0",
+	selectTokens:   "SELECT " + tokenAll + " FROM token WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
 	selectVersions: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
 		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name)" +
@@ -446,15 +472,19 @@ var texts = [statementCount]string{
 		" seq >= ifnull((SELECT max(seq) FROM audit WHERE job = ?1 AND ord = 0 AND seq <= ?2), 0) ORDER BY seq LIMIT ?3 + 0",
 	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
+	selectTokenTrail:    "SELECT " + entryColumns + " FROM token_audit WHERE token = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
 	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
 	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
+	selectTokenID:       "SELECT uuid FROM token WHERE id = ?",
 	selectNextJob: "SELECT min(k) FROM (SELECT min(id) AS k FROM job WHERE id > ?1" +
 		" UNION ALL SELECT min(job) FROM audit WHERE job > ?1 UNION ALL SELECT min(job) FROM step WHERE job > ?1)",
 	selectNextWorker: "SELECT min(k) FROM (SELECT min(id) AS k FROM worker WHERE id > ?1" +
 		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
 	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
 		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
+	selectNextToken: "SELECT min(k) FROM (SELECT min(id) AS k FROM token WHERE id > ?1" +
+		" UNION ALL SELECT min(token) FROM token_audit WHERE token > ?1)",
 	selectHistory:       "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (at, ord, seq) > (?, ?, ?) ORDER BY at, ord, seq LIMIT ? + 0",
 	selectTrailPage:     "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (ord, seq) > (?, ?) ORDER BY ord, seq LIMIT ?",
 	selectJobSeq:        "SELECT seq FROM job WHERE id = ?",
@@ -476,12 +506,16 @@ var texts = [statementCount]string{
 	removeTurn:          "DELETE FROM remote WHERE worker = ?",
 	removeSchedule:      "DELETE FROM schedule WHERE id = ?",
 	removeScheduleTrail: "DELETE FROM schedule_audit WHERE schedule = ?",
+	removeToken:         "DELETE FROM token WHERE id = ?",
+	removeTokenTrail:    "DELETE FROM token_audit WHERE token = ?",
 	selectOldJobs:       oldOnes("job", oldJob+" AND NOT "+neededJob),
 	selectOldJob:        oldOne("job", oldJob+" AND NOT "+neededJob),
 	selectOldWorkers:    oldOnes("worker", oldWorker),
 	selectOldWorker:     oldOne("worker", oldWorker),
 	selectOldSchedules:  oldOnes("schedule", oldSchedule),
 	selectOldSchedule:   oldOne("schedule", oldSchedule),
+	selectOldTokens:     oldOnes("token", oldToken),
+	selectOldToken:      oldOne("token", oldToken),
 	selectHeads:         "SELECT seq, head FROM step WHERE job = ? ORDER BY ord",
 	selectSealed:        "SELECT substr(seals, 1, 1) = x'02' FROM audit WHERE job = ? AND ord = 0 AND seq = 1",
 	selectAnchors:       "SELECT " + anchorColumns + " FROM anchor ORDER BY kind, seq",
@@ -490,6 +524,7 @@ var texts = [statementCount]string{
 		" count(*) FILTER (WHERE " + oldJob + " AND " + neededJob + ") FROM job o WHERE id < ?2",
 	countOldWorkers:   "SELECT count(*) FILTER (WHERE " + oldWorker + "), count(*) FILTER (WHERE " + living + "), 0 FROM worker o WHERE id < ?2",
 	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
+	countOldTokens:    "SELECT count(*) FILTER (WHERE " + oldToken + "), count(*) FILTER (WHERE state = 'active'), 0 FROM token o WHERE id < ?2",
 
 	countRefusals:         "SELECT count(*) FROM refusal WHERE ?1 = 0 OR job = ?1",
 	selectSignalData:      "SELECT seq, data FROM signal WHERE job = ? AND seq > ? ORDER BY seq",

@@ -20,6 +20,7 @@ var (
 	mainBook     = book{insertAudit, selectJobTrail} // of jobs and steps
 	workerBook   = book{insertWorkerAudit, selectWorkerTrail}
 	scheduleBook = book{insertScheduleAudit, selectScheduleTrail}
+	tokenBook    = book{insertTokenAudit, selectTokenTrail}
 )
 
 func bookOf(kind string) book {
@@ -28,6 +29,8 @@ func bookOf(kind string) book {
 		return workerBook
 	case lifecycle.Schedule.Name:
 		return scheduleBook
+	case lifecycle.Token.Name:
+		return tokenBook
 	}
 	return mainBook
 }
@@ -114,6 +117,8 @@ func (c *conn) publicID(k store.EntityKey) (string, error) {
 		s, name = selectWorkerID, workerID
 	case lifecycle.Schedule.Name:
 		s, name = selectScheduleID, scheduleID
+	case lifecycle.Token.Name:
+		s, name = selectTokenID, tokenID
 	}
 	public := ""
 	err := c.each(s, func(b *row) { b.int(int64(k.Job)) }, func(cols *columns) error {
@@ -128,6 +133,8 @@ func (c *conn) publicID(k store.EntityKey) (string, error) {
 func workerID(id pawl.ID) string { return id.Public(pawl.WorkerPrefix) }
 
 func scheduleID(id pawl.ID) string { return id.Public(pawl.SchedulePrefix) }
+
+func tokenID(id pawl.ID) string { return id.Public(pawl.TokenPrefix) }
 
 func nameOf(id pawl.ID, ord pawl.Ord) string {
 	if ord == 0 {
@@ -146,7 +153,7 @@ type series struct {
 var errLong = errors.New("a long trail")
 
 // Trails passes every trail to f; see store.Views. Each job with its steps is one snapshot,
-// and so is each worker and each schedule, so no read lasts long, except for a job that is
+// and so is each worker, schedule and token, so no read lasts long, except for a job that is
 // longer than a page. Nothing is locked while f runs, and f may use the database.
 func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) error) error {
 	jobs := series{selectNextJob, db.trailsOfJob}
@@ -154,7 +161,7 @@ func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) 
 		_, err := db.trailsAfter(ctx, jobs, int64(job)-1, int64(job), f)
 		return err
 	}
-	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}} {
+	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}, {selectNextToken, db.trailOfToken}} {
 		for after := int64(-1); ; {
 			k, err := db.trailsAfter(ctx, s, after, 0, f)
 			if err != nil {
@@ -309,6 +316,13 @@ func (db *DB) trailOfSchedule(c *conn, key int64) ([]store.TrailOf, error) {
 	return db.trailOf(c, store.ScheduleEntity(rowkey.Schedule(key)), selectSchedule, func(cols *columns) (string, pawl.Record) {
 		s := scheduleTable.readWhole(cols)
 		return scheduleID(s.ID), s.Record
+	})
+}
+
+func (db *DB) trailOfToken(c *conn, key int64) ([]store.TrailOf, error) {
+	return db.trailOf(c, store.TokenEntity(rowkey.Token(key)), selectToken, func(cols *columns) (string, pawl.Record) {
+		t := tokenTable.readWhole(cols)
+		return tokenID(t.ID), t.Record
 	})
 }
 

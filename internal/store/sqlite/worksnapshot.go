@@ -19,6 +19,7 @@ const (
 	askLate = `SELECT 'deadlines', 'jobs', count(*), min(due_at) FROM job WHERE due_at > 0 AND due_at <= ?1 AND private = 0
 UNION ALL SELECT 'deadlines', 'steps', count(*), min(s.due_at) FROM step s JOIN job j ON j.id = s.job WHERE s.due_at > 0 AND s.due_at <= ?1 AND j.private = 0
 UNION ALL SELECT 'deadlines', 'schedules', count(*), min(due_at) FROM schedule WHERE due_at > 0 AND due_at <= ?1
+UNION ALL SELECT 'deadlines', 'tokens', count(*), min(due_at) FROM token WHERE due_at > 0 AND due_at <= ?1
 UNION ALL SELECT 'evaluation', 'jobs', count(*), min(updated_at) FROM job WHERE mark_at > 0 AND private = 0
 UNION ALL SELECT 'evaluation', 'steps', count(*), min(s.updated_at) FROM step s JOIN job j ON j.id = s.job WHERE s.mark_at > 0 AND j.private = 0`
 )

@@ -39,12 +39,13 @@ type Batch struct {
 	steps     map[pawl.StepKey]bool
 	workers   map[rowkey.Worker]bool
 	schedules map[rowkey.Schedule]bool
+	tokens    map[rowkey.Token]bool
 }
 
 // NewBatch returns an empty batch whose entries have the time now.
 func NewBatch(now int64) *Batch {
 	return &Batch{now: now, jobs: map[rowkey.Job]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[rowkey.Worker]bool{},
-		schedules: map[rowkey.Schedule]bool{}}
+		schedules: map[rowkey.Schedule]bool{}, tokens: map[rowkey.Token]bool{}}
 }
 
 // AddJob adds a new job, SUBMITTED.
@@ -74,6 +75,22 @@ func (b *Batch) AddSchedule(s *pawl.Schedule) {
 	b.schedules[s.Key()] = true
 	b.NewSchedules = append(b.NewSchedules, s)
 	b.create(lifecycle.Schedule, ScheduleKey(s), s.ID.Public(pawl.SchedulePrefix), &s.Record)
+}
+
+// AddToken adds a new token, active.
+func (b *Batch) AddToken(t *pawl.Token) {
+	b.tokens[t.Key()] = true
+	b.NewTokens = append(b.NewTokens, t)
+	b.create(lifecycle.Token, TokenKey(t), t.ID.Public(pawl.TokenPrefix), &t.Record)
+}
+
+// MoveToken applies the events in turn. It panics if the table refuses one.
+func (b *Batch) MoveToken(t *pawl.Token, events ...machine.Event) {
+	if !b.tokens[t.Key()] {
+		b.tokens[t.Key()] = true
+		b.Tokens = append(b.Tokens, store.Update[*pawl.Token]{Record: t, Was: t.Seq})
+	}
+	b.move(lifecycle.Token, TokenKey(t), t.ID.Public(pawl.TokenPrefix), &t.Record, events)
 }
 
 // MoveJob applies the events in turn. It panics if the table refuses one.
@@ -169,3 +186,6 @@ func WorkerKey(w *pawl.Worker) store.EntityKey {
 func ScheduleKey(s *pawl.Schedule) store.EntityKey {
 	return store.ScheduleEntity(s.Key())
 }
+
+// TokenKey returns the key of a token among entities of any kind.
+func TokenKey(t *pawl.Token) store.EntityKey { return store.TokenEntity(t.Key()) }

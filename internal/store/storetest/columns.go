@@ -26,6 +26,7 @@ var columnTests = []test{
 	{name: "K5/EveryFieldOfSteps", run: func(e *env) { e.ok(everyChange(e, steps)) }},
 	{name: "K5/EveryFieldOfWorkers", run: func(e *env) { e.ok(everyChange(e, workers)) }},
 	{name: "K5/EveryFieldOfSchedules", run: func(e *env) { e.ok(everyChange(e, schedules)) }},
+	{name: "K5/EveryFieldOfTokens", run: func(e *env) { e.ok(everyChange(e, tokens)) }},
 	{name: "K5/AnyFields", run: anyFields},
 	{name: "K5/EveryFieldOfClaims", run: func(e *env) { e.ok(claimedFields(e)) }},
 	{name: "K5/AfterAnotherWrote", run: func(e *env) { e.ok(afterAnother(e)) }, shared: true},
@@ -35,7 +36,7 @@ var columnTests = []test{
 // derived.
 func columnsAreThere(e *env) {
 	for table, want := range map[string][]string{
-		"job": namesOf(store.Jobs), "step": namesOf(store.Steps), "worker": namesOf(store.Workers), "schedule": namesOf(store.Schedules),
+		"job": namesOf(store.Jobs), "step": namesOf(store.Steps), "worker": namesOf(store.Workers), "schedule": namesOf(store.Schedules), "token": namesOf(store.Tokens),
 	} {
 		have, _, err := e.db.SQL(e.ctx, "select * from "+table+" where false")
 		e.ok(err)
@@ -129,7 +130,7 @@ func changeFields[R any](e *env, s *species[R], changes [][]string, size int, co
 // afterAnother changes records that this handle has cached and another has changed since.
 func afterAnother(e *env) error {
 	return errors.Join(afterAnotherOf(e, jobs, "Priority"), afterAnotherOf(e, steps, "Losses"),
-		afterAnotherOf(e, workers, "Capacity"), afterAnotherOf(e, schedules, "Due"))
+		afterAnotherOf(e, workers, "Capacity"), afterAnotherOf(e, schedules, "Due"), afterAnotherOf(e, tokens, "DueAt"))
 }
 
 func afterAnotherOf[R any](e *env, s *species[R], name string) error {
@@ -289,6 +290,7 @@ var values = map[string][]any{
 	"State of " + lifecycle.Step.Name:     anyOf(lifecycle.Step.States),
 	"State of " + lifecycle.Worker.Name:   anyOf(lifecycle.Worker.States),
 	"State of " + lifecycle.Schedule.Name: anyOf(lifecycle.Schedule.States),
+	"State of " + lifecycle.Token.Name:    anyOf(lifecycle.Token.States),
 	"Ending":                              {machine.State("COMPLETED"), machine.State("FAILED"), machine.State("CANCELED")},
 	"Mark":                                {pawl.Attention, pawl.Waiting, pawl.Blocked},
 	"Hooks":                               {pawl.HooksRun, pawl.HooksCancelled},
@@ -337,6 +339,8 @@ func vary[R any](kind string, r *R, name string) {
 		v.Set(reflect.ValueOf(tree))
 	case []rowkey.Route:
 		v.Set(reflect.ValueOf(append(slices.Clone(old), rowkey.Route(n))))
+	case []pawl.Role:
+		v.Set(reflect.ValueOf(append(slices.Clone(old), pawl.Role(name))))
 	case []string:
 		v.Set(reflect.ValueOf(append(slices.Clone(old), name)))
 	default:
@@ -364,7 +368,7 @@ func anyFields(e *env) {
 		size := rapid.SampledFrom(formSizes).Draw(t, "size")
 		cold := rapid.Bool().Draw(t, "cold")
 		var err error
-		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
 		case 0:
 			err = changeFields(e, jobs, someFields(t, jobs.moving()), size, cold)
 		case 1:
@@ -373,6 +377,8 @@ func anyFields(e *env) {
 			err = changeFields(e, workers, someFields(t, workers.moving()), size, cold)
 		case 3:
 			err = changeFields(e, schedules, someFields(t, schedules.moving()), size, cold)
+		case 4:
+			err = changeFields(e, tokens, someFields(t, tokens.moving()), size, cold)
 		}
 		if err != nil {
 			t.Fatal(err)

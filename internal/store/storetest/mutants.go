@@ -53,6 +53,8 @@ func killsOf[R any]() func(*env) error {
 		return func(e *env) error { return first(e, changed(steps), claimedFields) }
 	case pawl.Worker:
 		return changed(workers)
+	case pawl.Token:
+		return changed(tokens)
 	}
 	return changed(schedules)
 }
@@ -88,7 +90,7 @@ func RunMutants(t *testing.T, fresh func(*testing.T) Database, mutants []Mutant)
 		}
 	}
 	// The after-effects of a mutant must not count as its detection.
-	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule]()} {
+	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule](), killsOf[pawl.Token]()} {
 		if err := notice(e); err != nil {
 			t.Errorf("without a mutant: %v", err)
 		}

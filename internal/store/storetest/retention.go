@@ -15,13 +15,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 var retentionTests = []test{
 	{name: "K6/Retention/WholeOrGone", run: wholeOrGone},
 	{name: "K6/Retention/WhatHasNotEndedStays", run: whatHasNotEndedStays},
 	{name: "K6/Retention/WhatIsNeededStays", run: whatIsNeededStays},
-	{name: "K6/Retention/WorkersAndSchedules", run: workersAndSchedules},
+	{name: "K6/Retention/WorkersSchedulesAndTokens", run: longLived},
 	{name: "K6/Retention/AnchorsAreChained", run: anchorsAreChained},
 	{name: "K6/Retention/SealedJobsAreFoldedAlone", run: sealedJobsAreFoldedAlone},
 	{name: "K6/Retention/AHugeJobGoesInSteps", run: aHugeJobGoesInSteps},
@@ -248,8 +249,8 @@ func whatHasNotEndedStays(e *env) {
 	ended := e.old(e.days(41), 1, nil)
 	got, err := e.st.Prospects(e.ctx, e.policy(30).Before)
 	e.ok(err)
-	e.diff("prospects", []pawl.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}}, got)
-	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0}, e.retain(e.st, e.policy(30)))
+	e.diff("prospects", []pawl.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}, {Kind: "token"}}, got)
+	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0, "token": 0}, e.retain(e.st, e.policy(30)))
 	e.whole(open, late)
 	e.gone(ended)
 	e.sound(open, late, ended)
@@ -278,23 +279,24 @@ func whatIsNeededStays(e *env) {
 	e.sound(continued, parent, child)
 }
 
-// workersAndSchedules are removed with their trails and beats, unless they live or hold a
-// step.
-func workersAndSchedules(e *env) {
+// longLived: workers, schedules and tokens are removed with their trails and beats, unless
+// they live or hold a step.
+func longLived(e *env) {
 	at := e.days(40)
 	var workers []*pawl.Worker
-	var schedules []*pawl.Schedule
 	e.ok(e.st.Do(e.ctx, &store.Query{}, func(*store.Facts) (*store.Changes, error) {
 		b := NewBatch(at)
 		for i := range 3 {
-			w, s := &pawl.Worker{ID: e.mint.ID(at), Workspace: "w"}, e.schedule(at, decimal(int64(i)))
+			w, s, t := &pawl.Worker{ID: e.mint.ID(at), Workspace: "w"}, e.schedule(at, decimal(int64(i))), e.token(at, decimal(int64(i)))
 			b.AddWorker(w)
 			b.AddSchedule(s)
+			b.AddToken(t)
 			if i > 0 {
 				b.MoveWorker(w, lifecycle.WorkerTerminate)
 				b.MoveSchedule(s, lifecycle.ScheduleRemove)
+				b.MoveToken(t, []machine.Event{"", lifecycle.TokenRevoke, lifecycle.TokenExpire}[i])
 			}
-			workers, schedules = append(workers, w), append(schedules, s)
+			workers = append(workers, w)
 		}
 		return &b.Changes, nil
 	}))
@@ -302,14 +304,14 @@ func workersAndSchedules(e *env) {
 	e.ok(err)
 	e.old(at, 1, func(m made, b *Batch) { m.steps[0].Worker = workers[2].Key() })
 	before, heads := e.ends("worker")
-	e.diff("removed", map[string]int64{"job": 0, "worker": 1, "schedule": 2}, e.retain(e.st, e.policy(30)))
+	e.diff("removed", map[string]int64{"job": 0, "worker": 1, "schedule": 2, "token": 2}, e.retain(e.st, e.policy(30)))
 	e.sound()
 	anchors, err := e.st.Anchors(e.ctx)
 	e.ok(err)
-	if len(anchors) != 2 || anchors[0].Kind != "schedule" || anchors[0].Count != 2 || anchors[1].Entries != 2 || anchors[1].Digest != audit.Fold(audit.Hash{}, heads[before[1]]) {
+	if len(anchors) != 3 || anchors[0].Kind != "schedule" || anchors[0].Count != 2 || anchors[1].Kind != "token" || anchors[1].Count != 2 || anchors[2].Entries != 2 || anchors[2].Digest != audit.Fold(audit.Hash{}, heads[before[1]]) {
 		e.Errorf("anchors %+v", anchors)
 	}
-	for table, want := range map[string]string{"worker": "2", "worker_audit": "3", "schedule": "1", "schedule_audit": "1"} {
+	for table, want := range map[string]string{"worker": "2", "worker_audit": "3", "schedule": "1", "schedule_audit": "1", "token": "1", "token_audit": "1"} {
 		if got := e.sql("select count(*) from " + table)[0][0]; got != want {
 			e.Errorf("%s rows in %s, want %s", got, table, want)
 		}

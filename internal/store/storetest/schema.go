@@ -81,6 +81,7 @@ func downOneAndUp(e *env) {
 		b.MoveJob(m.job, lifecycle.JobHooks)
 	})
 	e.addSchedule("s", nil)
+	token := e.addToken("t", nil)
 	e.signal(last.job, "go", `1`)
 	e.ok(e.st.Migrate(e.ctx, newest-1))
 	e.ok(e.st.Migrate(e.ctx, newest))
@@ -98,6 +99,7 @@ func downOneAndUp(e *env) {
 	e.diff("job", job, gotJob)
 	e.diff("steps", []*pawl.Step{step}, gotSteps)
 	e.diff("worker", w, gotWorker)
+	e.sameToken(token)
 	e.diff("jobs", []rowkey.Job{last.key(), job.Key()}, e.jobs(store.JobFilter{}))
 	if got := e.see(&store.Query{Claims: []store.ClaimQuery{claim(5, 1)}}).Claims[0].Steps; len(got) != 2 {
 		e.Errorf("claims %v, want both steps that are enqueued", got)
@@ -136,6 +138,7 @@ func stateConstraints(e *env) {
 	e.add(1, nil)
 	e.addWorker()
 	e.addSchedule("s", nil)
+	e.addToken("t", nil)
 	for _, tt := range []struct {
 		m      *machine.Machine
 		tables []string
@@ -144,6 +147,7 @@ func stateConstraints(e *env) {
 		{lifecycle.Step, []string{"step"}},
 		{lifecycle.Worker, []string{"worker", "worker_audit"}},
 		{lifecycle.Schedule, []string{"schedule", "schedule_audit"}},
+		{lifecycle.Token, []string{"token", "token_audit"}},
 	} {
 		for _, table := range tt.tables {
 			for _, s := range append(slices.Clone(everyState()), "nonsense") {
@@ -171,7 +175,7 @@ func otherConstraints(e *env) {
 }
 
 func everyState() []machine.State {
-	return slices.Concat(lifecycle.Job.States, lifecycle.Step.States, lifecycle.Worker.States, lifecycle.Schedule.States)
+	return slices.Concat(lifecycle.Job.States, lifecycle.Step.States, lifecycle.Worker.States, lifecycle.Schedule.States, lifecycle.Token.States)
 }
 
 // sql returns the rows of a query.

@@ -159,6 +159,38 @@ var schedules = &species[pawl.Schedule]{
 
 func keyOfSchedule(s *pawl.Schedule) pawl.StepKey { return store.ScheduleEntity(s.Key()).StepKey }
 
+var tokens = &species[pawl.Token]{
+	kind:  lifecycle.Token.Name,
+	fixed: []string{"CreatedAt", "ID", "Name", "Roles", "Workspaces", "Sum", "ExpiresAt"},
+	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Token) {
+		for range n {
+			t := &pawl.Token{ID: e.mint.ID(now)}
+			t.Name = fmt.Sprint("t", t.Key())
+			fill(lifecycle.Token.Name, t)
+			list = append(list, t)
+		}
+		ch.NewTokens = list
+		return list
+	},
+	key: keyOfToken,
+	query: func(keys []pawl.StepKey) *store.Query {
+		return &store.Query{Tokens: keysIn[rowkey.Token](keys)}
+	},
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Token { return f.Tokens[rowkey.Token(k.Job)] },
+	update: func(ch *store.Changes, u store.Update[*pawl.Token]) { ch.Tokens = append(ch.Tokens, u) },
+	record: func(t *pawl.Token) *pawl.Record { return &t.Record },
+	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Token, error){
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Token, error) {
+			return byKey(keyOfToken)(st.Tokens(e.ctx, rowkey.Token(keys[len(keys)-1].Job)+1, len(keys)))
+		},
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Token, error) {
+			return each(keys, func(k pawl.StepKey) (*pawl.Token, error) { return st.Token(e.ctx, rowkey.Token(k.Job)) })
+		},
+	},
+}
+
+func keyOfToken(t *pawl.Token) pawl.StepKey { return TokenKey(t).StepKey }
+
 // keysIn returns the keys of the jobs, each once; for other records, their own keys.
 func keysIn[K ~int64](keys []pawl.StepKey) (list []K) {
 	for i, k := range keys {

@@ -23,5 +23,10 @@ alter table worker drop column silence;
 
 
 -- Tokens.
-
+create table kept_token as select id, uuid, name, roles, workspaces, sum, expires_at,
+  created_at, state::text, seq, head, due_at, due_event, updated_at from token;
+create table kept_token_audit as select token, seq, state::text, event, reason, actor,
+  request_id, metadata, at, hash, seals from token_audit;
+drop table token_audit, token;
+drop domain token_state;
 -- (end of tokens)

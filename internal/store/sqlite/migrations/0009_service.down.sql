@@ -23,5 +23,13 @@ ALTER TABLE worker DROP COLUMN silence;
 
 
 -- Tokens.
-
+CREATE TABLE kept_token (id INTEGER, uuid BLOB, name TEXT, roles TEXT, workspaces TEXT, sum BLOB, expires_at INTEGER,
+  created_at INTEGER, state TEXT, seq INTEGER, head BLOB, due_at INTEGER, due_event TEXT, updated_at INTEGER) STRICT;
+CREATE TABLE kept_token_audit (token INTEGER, seq INTEGER, state TEXT, event TEXT, reason TEXT, actor TEXT,
+  request_id TEXT, metadata TEXT, at INTEGER, hash BLOB, seals BLOB) STRICT;
+INSERT INTO kept_token SELECT id, uuid, name, roles, workspaces, sum, expires_at,
+  created_at, state, seq, head, due_at, due_event, updated_at FROM token;
+INSERT INTO kept_token_audit SELECT token, seq, state, event, reason, actor, request_id, metadata, at, hash, seals FROM token_audit;
+DROP TABLE token_audit;
+DROP TABLE token;
 -- (end of tokens)

@@ -2,7 +2,46 @@
 -- through a server.
 
 -- Tokens.
-
+CREATE TABLE token (
+  id         INTEGER PRIMARY KEY,
+  uuid       BLOB    NOT NULL,
+  name       TEXT    NOT NULL,
+  roles      TEXT    NOT NULL, -- JSON
+  workspaces TEXT    NOT NULL, -- JSON; null: all
+  sum        BLOB    NOT NULL, -- the SHA-256 of the secret
+  expires_at INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  state      TEXT    NOT NULL CHECK (state = 'active' OR state = 'revoked' OR state = 'expired'),
+  seq        INTEGER NOT NULL,
+  head       BLOB    NOT NULL,
+  due_at     INTEGER NOT NULL,
+  due_event  TEXT    NOT NULL,
+  updated_at INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX token_name ON token (name) WHERE state = 'active';
+CREATE INDEX token_due ON token (due_at, id) WHERE due_at > 0;
+CREATE TABLE token_audit (
+  token      INTEGER NOT NULL,
+  seq        INTEGER NOT NULL,
+  state      TEXT    NOT NULL CHECK (state = 'active' OR state = 'revoked' OR state = 'expired'),
+  event      TEXT    NOT NULL,
+  reason     TEXT    NOT NULL,
+  actor      TEXT    NOT NULL,
+  request_id TEXT    NOT NULL,
+  metadata   TEXT,
+  at         INTEGER NOT NULL,
+  hash       BLOB    NOT NULL,
+  seals      BLOB,
+  PRIMARY KEY (token, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS kept_token (id INTEGER, uuid BLOB, name TEXT, roles TEXT, workspaces TEXT, sum BLOB, expires_at INTEGER,
+  created_at INTEGER, state TEXT, seq INTEGER, head BLOB, due_at INTEGER, due_event TEXT, updated_at INTEGER) STRICT;
+CREATE TABLE IF NOT EXISTS kept_token_audit (token INTEGER, seq INTEGER, state TEXT, event TEXT, reason TEXT, actor TEXT,
+  request_id TEXT, metadata TEXT, at INTEGER, hash BLOB, seals BLOB) STRICT;
+INSERT INTO token SELECT * FROM kept_token;
+INSERT INTO token_audit SELECT * FROM kept_token_audit;
+DROP TABLE kept_token;
+DROP TABLE kept_token_audit;
 -- (end of tokens)
 
 

@@ -1,0 +1,56 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// The engine as workers of other machines use it.
+
+func (e *Engine) Enlist(ctx context.Context, r link.Registration, c pawl.Change) (pawl.Receipt, error) {
+	return when(in(ctx, r.Worker.Workspace), func() (pawl.Receipt, error) { return e.of.Enlist(ctx, r, c) })
+}
+
+func (e *Engine) Visit(ctx context.Context, v link.Visit) (*link.Visited, error) {
+	if err := e.worker(ctx, v.Worker); err != nil {
+		return nil, err
+	}
+	return when(e.reported(ctx, v.Reports), func() (*link.Visited, error) { return e.of.Visit(ctx, v) })
+}
+
+func (e *Engine) ReportSteps(ctx context.Context, reports []link.Report) ([]link.Reported, error) {
+	return when(e.reported(ctx, reports), func() ([]link.Reported, error) { return e.of.ReportSteps(ctx, reports) })
+}
+
+// reported returns an error unless the principal sees the steps of all reports.
+func (e *Engine) reported(ctx context.Context, reports []link.Report) error {
+	jobs := make([]rowkey.Job, len(reports))
+	for i := range reports {
+		jobs[i] = reports[i].Step.Job
+	}
+	return e.jobKeys(ctx, jobs...)
+}
+
+func (e *Engine) BeatFor(ctx context.Context, worker pawl.ID, claims []link.Stop) (*link.Pulsed, time.Duration, error) {
+	if err := e.worker(ctx, worker); err != nil {
+		return nil, 0, err
+	}
+	return e.of.BeatFor(ctx, worker, claims)
+}
+
+func (e *Engine) StepID(ctx context.Context, key pawl.StepKey) (pawl.ID, error) {
+	return when(e.jobKeys(ctx, key.Job), func() (pawl.ID, error) { return e.of.StepID(ctx, key) })
+}
+
+func (e *Engine) ActWorker(ctx context.Context, worker pawl.ID, event machine.Event, c pawl.Change) (pawl.Receipt, error) {
+	return when(e.worker(ctx, worker), func() (pawl.Receipt, error) { return e.of.ActWorker(ctx, worker, event, c) })
+}
+
+func (e *Engine) LogEnd(ctx context.Context, step pawl.StepKey, claim int, stream string) (int64, error) {
+	return when(e.jobKeys(ctx, step.Job), func() (int64, error) { return e.of.LogEnd(ctx, step, claim, stream) })
+}

@@ -1,0 +1,375 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
+)
+
+// A guarded is a site that requires tokens.
+type guarded struct {
+	*site
+	operations []guardedOperation
+}
+
+// A guardedOperation is an operation as the document has it.
+type guardedOperation struct {
+	ID         string `json:"operationId"`
+	Role       pawl.Role
+	Everywhere bool `json:"x-pawl-all-workspaces"`
+	Parameters []struct {
+		Name, In string
+		Required bool
+	}
+
+	method, path string
+}
+
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true}}
+	g.examine = func() []health.Finding { return nil }
+	g.open()
+	t.Cleanup(func() { g.close() })
+	var d struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(g.site.want(200, "GET", "/openapi.json", "").body, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
+		for _, method := range slices.Sorted(maps.Keys(d.Paths[path])) {
+			o := guardedOperation{method: strings.ToUpper(method), path: path}
+			var role struct {
+				Role pawl.Role `json:"x-pawl-role"`
+			}
+			if err := json.Unmarshal(d.Paths[path][method], &o); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(d.Paths[path][method], &role); err != nil {
+				t.Fatal(err)
+			}
+			o.Role = role.Role
+			g.operations = append(g.operations, o)
+		}
+	}
+	return g
+}
+
+// token makes a token, as "pawl token create" does, and returns its secret and its id.
+func (g *guarded) token(name string, workspaces []string, roles ...pawl.Role) (secret, id string) {
+	g.t.Helper()
+	made, err := g.engine.CreateToken(g.t.Context(), pawl.TokenPlan{Name: name, Roles: roles, Workspaces: workspaces}, pawl.Change{Actor: "test"})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return made.Secret, made.ID
+}
+
+// as sends a request with the secret of a token.
+func (g *guarded) as(secret, method, path, body string, headers ...string) *answer {
+	g.t.Helper()
+	if secret != "" {
+		headers = append(headers, "Authorization", "Bearer "+secret)
+	}
+	return g.do(method, path, body, headers...)
+}
+
+// bodies are what makes a request of an operation valid; other operations need none, or {}.
+// WORKSPACE, WORKER and JOB stand for those of the request.
+var bodies = map[string]string{
+	"submit-job":        `{"workflow":"order","workspace_id":"WORKSPACE"}`,
+	"submit-jobs":       `{"jobs":[{"workflow":"order","workspace_id":"WORKSPACE"}]}`,
+	"retry-job":         `{}`,
+	"move-job":          `{"version":1}`,
+	"signal-job":        `{"name":"paid"}`,
+	"redact-job":        `{"reason":"r"}`,
+	"resolve-step":      `{"output":1}`,
+	"register-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n","workspace_id":"WORKSPACE"}`,
+	"plan-workflow":     `{"source":"name: order\nsteps: [{id: a, run: x}]\n","workspace_id":"WORKSPACE"}`,
+	"validate-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n"}`,
+	"create-schedule":   `{"name":"again","workflow":"order","cron":"@daily","workspace_id":"WORKSPACE"}`,
+	"replace-schedule":  `{"workflow":"order","cron":"@hourly"}`,
+	"preview-schedule":  `{"cron":"@daily"}`,
+	"set-quota":         `{"slots":3}`,
+	"set-quotas":        `{"quotas":[{"name":"queue/a","slots":2}]}`,
+	"preset-quotas":     `{"preset":"hierarchy"}`,
+	"terminate-worker":  `{"reason":"r"}`,
+	"create-token":      `{"name":"another","roles":["viewer"]}`,
+
+	"allocate-resources": `{"worker_count":1,"ttl_s":1,"workspace_id":"WORKSPACE"}`,
+	"release-resources":  `{"reservation_id":"r_019ac1f0a3c47d5e8f00112233445566","workspace_id":"WORKSPACE"}`,
+	"prune":              `{"older_than":"720h"}`,
+	"register-worker":    `{"name":"far","workspace_id":"WORKSPACE"}`,
+	"exchange":           `{"turn":1}`,
+	"claim-steps":        `{"turn":2}`,
+	"complete-step":      `{"worker_id":"WORKER","claim":1}`,
+	"fail-step":          `{"worker_id":"WORKER","claim":1,"error":{"message":"no"}}`,
+	"release-step":       `{"worker_id":"WORKER","claim":1}`,
+	"find-ended-jobs":    `{"jobs":["JOB"]}`,
+}
+
+// A target is what requests name.
+type target struct {
+	workspace string
+	byPath    map[string]string // what stands for {id} of a path, by the segment before it
+	byQuery   map[string]string // values of required parameters
+}
+
+// request returns the path and the body of a request of an operation to a target.
+func (to *target) request(o *guardedOperation) (path, body string) {
+	segments := strings.Split(o.path, "/")
+	for i, s := range segments {
+		if !strings.HasPrefix(s, "{") {
+			continue
+		}
+		segments[i] = map[string]string{"{kind}": "queue", "{version}": "1"}[s]
+		if segments[i] == "" {
+			segments[i] = to.byPath[segments[i-1]]
+		}
+	}
+	var query []string
+	for _, p := range o.Parameters {
+		switch {
+		case p.In != "query":
+		case p.Name == "workspace_id":
+			query = append(query, "workspace_id="+to.workspace)
+		case p.Required:
+			query = append(query, p.Name+"="+to.byQuery[p.Name])
+		}
+	}
+	body = bodies[o.ID]
+	if body == "" && o.method == "POST" {
+		body = "{}"
+	}
+	return strings.Join(segments, "/") + "?" + strings.Join(query, "&"), strings.NewReplacer("WORKSPACE", to.workspace, "WORKER", to.byPath["workers"], "JOB", to.byPath["jobs"]).Replace(body)
+}
+
+// records makes a record of each kind in the workspace default.
+func (g *guarded) records(admin string) *target {
+	g.t.Helper()
+	ok := func(a *answer) *answer {
+		g.t.Helper()
+		if a.status >= 300 {
+			g.t.Fatalf("%d %s", a.status, a.body)
+		}
+		return a
+	}
+	id := func(a *answer) string { return ok(a).field(g.t, "id").(string) }
+	ok(g.as(admin, "POST", "/api/workflows", text(map[string]any{"source": order})))
+	job := id(g.as(admin, "POST", "/api/jobs", `{"workflow":"order"}`))
+	ok(g.as(admin, "POST", "/api/schedules", `{"name":"nightly","workflow":"order","cron":"@daily"}`))
+	ok(g.as(admin, "PUT", "/api/resources/quotas/queue/billing", `{"slots":3}`))
+	step := ok(g.as(admin, "GET", "/api/jobs/"+job+"/steps", "")).field(g.t, "items.0.id").(string)
+	worker := ok(g.as(admin, "GET", "/api/workers", "")).field(g.t, "items.0.id").(string)
+	_, token := g.token("victim", nil, pawl.RoleViewer)
+	return &target{workspace: "default", byQuery: map[string]string{"job_id": job, "older_than": "720h", "claim": "1", "offset": "0"},
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "queue": "billing"}}
+}
+
+// missing is a target that does not exist, of the same form.
+func (to *target) missing() *target {
+	m := &target{workspace: "nowhere", byPath: maps.Clone(to.byPath), byQuery: maps.Clone(to.byQuery)}
+	for _, in := range []map[string]string{m.byPath, m.byQuery} {
+		for name, v := range in {
+			if strings.Contains(v, "_") {
+				in[name] = v[:len(v)-14] + "76543210fedcba"
+			}
+		}
+	}
+	return m
+}
+
+// TestOtherWorkspaces: to a token of another workspace, and for every operation, what exists
+// is like what does not (J4).
+func TestOtherWorkspaces(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	defer g.work()()
+	admin, _ := g.token("admin", nil, pawl.RoleAdmin)
+	to := g.records(admin)
+	none := to.missing()
+	for _, workspaces := range [][]string{{"elsewhere"}, {"elsewhere", "further"}} {
+		foreign, _ := g.token(strings.Join(workspaces, "."), workspaces, pawl.RoleAdmin)
+		for i := range g.operations {
+			o := &g.operations[i]
+			path, body := to.request(o)
+			a := g.as(foreign, o.method, path, body)
+			named := strings.Contains(path, "workspace_id=") || strings.Contains(body, "workspace_id") ||
+				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=")
+			switch {
+			case o.Everywhere:
+				if a.status != http.StatusForbidden {
+					t.Errorf("%s: %d %s, want 403", o.ID, a.status, a.body)
+				}
+				continue
+			case o.ID == "submit-jobs":
+				if code := a.field(t, "items.0.problem.code"); code != "NOT_FOUND" {
+					t.Errorf("%s: %s, want an item that is not found", o.ID, a.body)
+				}
+			case named && a.status != http.StatusNotFound:
+				t.Errorf("%s %s: %d %s, want 404", o.method, path, a.status, a.body)
+			case !named && a.status != http.StatusOK:
+				t.Errorf("%s %s: %d %s, want 200", o.method, path, a.status, a.body)
+			}
+			path, body = none.request(o)
+			if diff := cmp.Diff(to.neutral(g.as(foreign, o.method, path, body), none), to.neutral(a, to)); diff != "" {
+				t.Errorf("%s: what is elsewhere differs from what is nowhere (-nowhere +elsewhere):\n%s", o.ID, diff)
+			}
+			// Lists that name no workspace.
+			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "list-quotas" && o.ID != "get-usage" {
+				all := g.as(foreign, o.method, bare, "")
+				mine := all.status == http.StatusOK || all.status == http.StatusNotFound && strings.Contains(string(all.body), "workspace") // of "default"
+				if !mine || strings.Contains(string(all.body), "order") || strings.Contains(string(all.body), "clerk") || strings.Contains(string(all.body), `"PENDING":1`) || strings.Contains(string(all.body), `"RUNNING":1`) {
+					t.Errorf("%s %s shows what is elsewhere: %d %s", o.method, bare, all.status, all.body)
+				}
+			}
+		}
+	}
+	if j := g.as(admin, "GET", "/api/jobs/"+to.byPath["jobs"], ""); j.status != 200 || j.field(t, "status") == "CANCELED" {
+		t.Errorf("the job is not as it was: %s", j.body)
+	}
+}
+
+// neutral returns an answer without the names of its target, and what differs by itself.
+func (to *target) neutral(a *answer, of *target) string {
+	s := string(a.body)
+	for _, in := range []map[string]string{of.byPath, of.byQuery} {
+		for name, v := range in {
+			if strings.Contains(v, "_") {
+				s = strings.ReplaceAll(s, v, "ID-"+strings.TrimSuffix(name, "_id"))
+			}
+		}
+	}
+	s = strings.NewReplacer(`"`+of.workspace+`"`, "WORKSPACE", `\"`+of.workspace+`\"`, "WORKSPACE", a.header.Get("Request-Id"), "REQUEST").Replace(s)
+	return fmt.Sprint(a.status, s)
+}
+
+// TestRoles: each operation is done for who has its role, and for nobody else (J4).
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	defer g.work()()
+	admin, _ := g.token("admin", nil, pawl.RoleAdmin)
+	to := g.records(admin)
+	included := map[pawl.Role][]pawl.Role{
+		"viewer": {"viewer"}, "operator": {"viewer", "operator"}, "worker": {"worker"}, "admin": {"viewer", "operator", "worker", "admin"},
+	}
+	for i := range g.operations {
+		o := &g.operations[i]
+		path, body := to.request(o)
+		if a := g.do(o.method, path, body); (a.status == http.StatusUnauthorized) != (o.Role != "anybody") || a.status == http.StatusForbidden {
+			t.Errorf("%s without a token: %d %s", o.ID, a.status, a.body)
+		}
+	}
+	for role, includes := range included {
+		secret, _ := g.token("only-"+string(role), nil, role)
+		for i := range g.operations {
+			o := &g.operations[i]
+			path, body := to.request(o)
+			a := g.as(secret, o.method, path, body)
+			may := o.Role == "anybody" || slices.Contains(includes, o.Role)
+			if a.status == http.StatusUnauthorized || (a.status != http.StatusForbidden) != may || a.status >= 500 {
+				t.Errorf("%s as %s: %d %s; may is %v", o.ID, role, a.status, a.body, may)
+			}
+			if may {
+				continue // the answer may be anything
+			}
+			if detail, _ := a.field(t, "detail").(string); !strings.Contains(detail, " "+string(o.Role)) || !strings.HasSuffix(detail, " has "+string(role)) {
+				t.Errorf("%s as %s: %q, want the role that it needs and those of the caller", o.ID, role, detail)
+			}
+		}
+	}
+}
+
+// TestSignIn: who the server takes a caller for, and whom it does not let in.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	admin, _ := g.token("admin", nil, pawl.RoleAdmin)
+	ci, id := g.token("ci", []string{"builds"}, pawl.RoleOperator)
+
+	who := g.as(ci, "GET", "/api/whoami", "")
+	want := map[string]any{"actor": "token:ci", "roles": []any{"viewer", "operator"}, "workspaces": []any{"builds"}, "token_id": id, "expires_at": nil}
+	var got map[string]any
+	if err := json.Unmarshal(who.body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("whoami (-want +got):\n%s", diff)
+	}
+
+	// The actor is the principal.
+	made := g.as(ci, "POST", "/api/jobs", text(map[string]any{"source": order, "workspace_id": "builds"}))
+	if made.status != 201 || made.field(t, "actor") != "token:ci" {
+		t.Errorf("%d %s", made.status, made.body)
+	}
+	for actor, status := range map[string]int{"token:ci": 200, "ada": 422, "token:admin": 422} {
+		if a := g.as(ci, "GET", "/api/whoami", "", "Pawl-Actor", actor); a.status != status {
+			t.Errorf("as %s: %d, want %d", actor, a.status, status)
+		}
+	}
+
+	// A key belongs to who used it first.
+	keyed := text(map[string]any{"source": order, "workspace_id": "builds", "request_id": "k-1"})
+	first, again := g.as(ci, "POST", "/api/jobs", keyed), g.as(ci, "POST", "/api/jobs", keyed)
+	if first.status != 201 || string(first.body) != string(again.body) || again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("%s, then %s", first.body, again.body)
+	}
+	if other := g.as(admin, "POST", "/api/jobs", keyed); other.status != 422 || other.field(t, "code") != "KEY_REUSED" {
+		t.Errorf("another's key: %d %s", other.status, other.body)
+	}
+
+	// Revocation takes effect at once here.
+	if a := g.as(admin, "POST", "/api/tokens/"+id+"/revoke", `{"reason":"it leaked"}`); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	refused := g.as(ci, "GET", "/api/whoami", "")
+	if refused.status != 401 || refused.header.Get("WWW-Authenticate") != "Bearer" || refused.field(t, "code") != "UNAUTHENTICATED" {
+		t.Errorf("revoked: %d %v %s", refused.status, refused.header, refused.body)
+	}
+
+	// Bad ones are counted, and do not lock out the good ones.
+	statuses := map[int]int{}
+	for range 12 {
+		a := g.as(admin[:len(admin)-1]+"x", "GET", "/api/whoami", "")
+		statuses[a.status]++
+		if a.status == 429 && a.header.Get("Retry-After") == "" {
+			t.Error("429 without Retry-After")
+		}
+	}
+	if statuses[401] < 9 || statuses[429] == 0 { // and the revoked one
+		t.Errorf("12 bad tokens: %v", statuses)
+	}
+	if a := g.as(admin, "GET", "/api/whoami", ""); a.status != 200 {
+		t.Errorf("a good one meanwhile: %d %s", a.status, a.body)
+	}
+	for _, header := range []string{"Basic " + admin, "Bearer", admin, "Bearer  " + admin} {
+		if a := g.do("GET", "/api/whoami", "", "Authorization", header); a.status != 401 && a.status != 429 {
+			t.Errorf("Authorization: %s: %d", header, a.status)
+		}
+	}
+}
+
+// TestLoopbackWithoutTokens: without a token a caller has all roles, unless tokens are
+// required; a bad token is refused in any case.
+func TestLoopbackWithoutTokens(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	who := s.want(200, "GET", "/api/whoami", "", "Pawl-Actor", "ada")
+	if len(who.field(t, "roles").([]any)) != 4 || who.field(t, "actor") != "ada" {
+		t.Errorf("%s", who.body)
+	}
+	s.want(401, "GET", "/api/whoami", "", "Authorization", "Bearer nonsense")
+	s.want(422, "GET", "/api/whoami", "", "Pawl-Actor", "token:ada")
+}

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// JobWorkspace returns the id and the workspace of a job. The error is of kind NotFound if
+// there is none.
+func (e *Engine) JobWorkspace(ctx context.Context, key rowkey.Job) (pawl.ID, string, error) {
+	j, err := e.store.Job(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return pawl.ID{}, "", pawl.Errorf(pawl.NotFound, "there is no job with key %d", key)
+	case err != nil:
+		return pawl.ID{}, "", err
+	}
+	return j.ID, j.Workspace, nil
+}
+
+// WorkerWorkspace returns the workspace of a worker. The error is of kind NotFound if there is
+// none.
+func (e *Engine) WorkerWorkspace(ctx context.Context, key rowkey.Worker) (string, error) {
+	w, err := e.store.Worker(ctx, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return "", pawl.Errorf(pawl.NotFound, "there is no worker with key %d", key)
+	case err != nil:
+		return "", err
+	}
+	return w.Workspace, nil
+}
