@@ -133,7 +133,11 @@ func (e *Engine) do(ctx context.Context, c *call, v any) (*answer, error) {
 		case try == maxTries || !again && !(isHeld(err) && (c.own || try > 1)): // held by an earlier copy
 			return nil, err
 		}
-		if !wait(ctx, pause+mrand.N(pause)) {
+		least := pause
+		if a != nil {
+			least = max(pause, a.after)
+		}
+		if !wait(ctx, least+mrand.N(pause)) {
 			return nil, fmt.Errorf("%s: %w", c.operation, ctx.Err())
 		}
 		pause *= 2
@@ -198,7 +202,8 @@ func (e *Engine) try(ctx context.Context, c *call, body []byte, v any) (a *answe
 	}
 	a = answerOf(response)
 	if a.status >= 300 && a.status != http.StatusNotModified {
-		return a, a.status == http.StatusServiceUnavailable && !c.once, e.errorOf(c, response, text)
+		again := a.status == http.StatusServiceUnavailable && !c.once || a.status == http.StatusTooManyRequests // which did nothing
+		return a, again, e.errorOf(c, response, text)
 	}
 	if v == nil || a.status == http.StatusNotModified {
 		return a, false, nil

@@ -12,8 +12,9 @@
 // Each command has a key, its own or a random one, under which the server stores its answer
 // (J8). So a request whose answer was lost is sent again, up to 3 times, and has one effect.
 // What has no key is repeated only if that leaves the same state; the removal of a schedule
-// is repeated only if it was not sent. A wait for a job is also repeated while others wait in
-// its place (429).
+// is repeated only if it was not sent. What was refused since the caller sends too much (429)
+// has done nothing, and is repeated when the server says; a wait for a job, while others wait in
+// its place, without end.
 //
 // # What a server cannot do
 //

@@ -117,3 +117,21 @@ func TestTokensOverHTTP(t *testing.T) {
 		t.Errorf("%v, %v: want both", all, err)
 	}
 }
+
+// TestTooMuch: what the server refuses since there is too much of it is sent again, also if it
+// may not be sent twice.
+func TestTooMuch(t *testing.T) {
+	t.Parallel()
+	tries := 0
+	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		if tries++; tries < 3 {
+			problem(w, http.StatusTooManyRequests, `"code":"RATE_LIMITED","detail":"slowly"`)
+			return
+		}
+		fmt.Fprint(w, `{"id":"sc_1","status":"removed","to_state":"removed","sequence":2}`)
+	})
+	r, err := e.MoveSchedule(t.Context(), pawl.ScheduleName{Name: "nightly"}, lifecycle.ScheduleRemove, pawl.Change{})
+	if err != nil || tries != 3 || r.Sequence != 2 {
+		t.Errorf("%+v, %v after %d tries, want the third", r, err, tries)
+	}
+}
