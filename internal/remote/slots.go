@@ -104,7 +104,7 @@ func (s *slots) Hear() bool { return false }
 func (s *slots) Bell() <-chan struct{} { return s.bell }
 
 // overtaken cuts off the exchange that waits now, unless it ends soon.
-func (s *slots) overtaken(int64) {
+func (s *slots) overtaken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cut != nil {

@@ -320,6 +320,6 @@ func (t *talk) hurry() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.poll != nil {
-		t.poll.overtaken(t.turn)
+		t.poll.overtaken()
 	}
 }
