@@ -32,6 +32,9 @@ func (db *DB) Maintain(ctx context.Context) error {
 	if _, err := db.pool.Exec(ctx, "delete from idempotency where expires_at > 0 and expires_at <= "+clock); err != nil {
 		return queryError("forget expired idempotency keys", err)
 	}
+	if err := db.forgetFeed(ctx); err != nil {
+		return err
+	}
 	return db.forgetSilent(ctx)
 }
 

@@ -55,7 +55,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.versions(ch.Versions)
 	w.quotas(ch.Quotas)
 	w.signals(ch)
-	w.trail(ch.Entries)
+	w.trail(ch.Entries, f.Now)
 	w.refusals(ch.Refusals)
 	w.answers(f, ch.Answers)
 	w.check(w.complete(ch))
@@ -191,7 +191,8 @@ func (w *writing) update(s *statement, r *rows, n int) {
 	w.updates += int64(n)
 }
 
-func (w *writing) trail(entries []store.Entry) {
+// trail writes entries, and at what time to the feed.
+func (w *writing) trail(entries []store.Entry, at int64) {
 	packed := make([]*store.Entry, 0, len(entries))
 	workers, schedules := collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0)
 	for i := range entries {
@@ -215,6 +216,9 @@ func (w *writing) trail(entries []store.Entry) {
 	w.addRows(newWorkerRows, workers)
 	w.addRows(newScheduleRows, schedules)
 	w.entries = int64(len(entries))
+	if fed := store.FeedRowsOf(rows, entries); fed != nil {
+		w.addPart(newFed, num(at), fed)
+	}
 }
 
 // packedRows collects rows of the trail of jobs and steps.

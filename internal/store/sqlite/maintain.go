@@ -19,5 +19,8 @@ func (db *DB) Maintain(ctx context.Context) error {
 		}
 		return c.run(sweepNodes, func(b *row) { b.int(now - store.NodeMemory.Microseconds()) })
 	})
-	return translate("forget expired idempotency keys and silent processes", err)
+	if err != nil {
+		return translate("forget expired idempotency keys and silent processes", err)
+	}
+	return db.forgetFeed(ctx, now)
 }

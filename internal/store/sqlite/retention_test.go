@@ -174,10 +174,10 @@ func (p *past) step() store.Removed {
 func TestRetentionBeforeRemovals(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
+	p.wide(p.at, 0, 2*retainRows)
 	if err := p.db.Migrate(t.Context(), removalsVersion-1); err != nil {
 		t.Fatal(err)
 	}
-	p.wide(p.at, 0, 2*retainRows)
 	trails := 0
 	if err := p.db.Trails(t.Context(), 0, func(store.TrailOf) error { trails++; return nil }); err != nil || trails != 1+2*retainRows {
 		t.Fatalf("%d trails, %v", trails, err)

@@ -8,6 +8,9 @@
 
 -- The feed.
 
+drop table feed_horizon;
+drop table feed;
+
 -- (end of the feed)
 
 

@@ -8,6 +8,9 @@
 
 -- The feed.
 
+DROP TABLE feed_epoch;
+DROP TABLE feed;
+
 -- (end of the feed)
 
 
