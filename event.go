@@ -1,6 +1,12 @@
 package pawl
 
-import "github.com/pawl-dev/pawl/machine"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
 
 // An Event is a move of a job, a step, a worker or a schedule that was committed, or a notice
 // about the stream of events. JSON shows what Type is about, and not the fields Type, Token and
@@ -47,11 +53,41 @@ const (
 	EventGap        EventType = "gap"        // events are missing; it has Gap and Token
 )
 
-// An EventFilter selects events. The zero value is all of all workspaces from now on.
+// An EventFilter selects events. The zero value selects all of all workspaces, from now on.
 type EventFilter struct {
-	Workspace string
-	Job       string        // id of a job: it and its steps
-	Machine   string        // job, step, worker or schedule
-	Event     machine.Event // such as complete
-	After     string        // Token of an event; empty: now
+	Workspace string          // empty: of all
+	Job       string          // id of a job: only it and its steps
+	Machines  []string        // only of these: job, step, worker, schedule; none: of all
+	Events    []machine.Event // only these, such as success; none: all
+	After     string          // Token of an event: only what follows; empty: from now on, after an EventHello
+}
+
+// Check returns an error of kind Invalid that names the first value that selects nothing.
+func (f *EventFilter) Check() error {
+	if f.Job != "" {
+		if _, err := ParseID(JobPrefix, f.Job); err != nil {
+			return err
+		}
+	}
+	all := []*machine.Machine{lifecycle.Job, lifecycle.Step, lifecycle.Worker, lifecycle.Schedule}
+	for _, name := range f.Machines {
+		if !slices.ContainsFunc(all, func(m *machine.Machine) bool { return m.Name == name }) {
+			return Errorf(Invalid, "machine %q: want job, step, worker or schedule", name)
+		}
+	}
+	for _, event := range f.Events {
+		has := func(m *machine.Machine) bool {
+			return (len(f.Machines) == 0 || slices.Contains(f.Machines, m.Name)) && (m.Create == event || slices.Contains(m.Events(), event))
+		}
+		if !slices.ContainsFunc(all, has) {
+			return &Error{Kind: Invalid, Message: fmt.Sprintf("event %q: no machine that is selected has it", event), Hint: "list the events of one with: pawl machine show NAME"}
+		}
+	}
+	return nil
+}
+
+// Admits reports whether the filter selects an EventTransition.
+func (f *EventFilter) Admits(e *Event) bool {
+	return (f.Workspace == "" || f.Workspace == e.Workspace) && (f.Job == "" || f.Job == e.JobID) &&
+		(len(f.Machines) == 0 || slices.Contains(f.Machines, e.Machine)) && (len(f.Events) == 0 || slices.Contains(f.Events, e.Event))
 }

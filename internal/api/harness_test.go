@@ -38,6 +38,8 @@ type site struct {
 	examine  func() []health.Finding // what the doctor finds
 	bodyTime time.Duration           // see api.Config
 	maxWaits int                     // likewise
+
+	maxEvents int // likewise
 }
 
 // newSite opens a site with a new SQLite file.
@@ -72,7 +74,7 @@ func (s *site) open() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits, Events: s.engine.Feed(), MaxEventStreams: s.maxEvents,
 		Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))
 	s.url = server.URL

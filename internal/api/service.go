@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/workflow"
@@ -42,6 +43,13 @@ type Config struct {
 	// Examine examines the database as "pawl doctor" does; nil: it cannot be examined.
 	Examine func(ctx context.Context) []health.Finding
 
+	// Events is where the events of the database come from. nil: there are none.
+	Events *feed.Hub
+
+	// MaxEventStreams is how many streams of events may be open at once; 0: 1,000.
+	// MaxEventsEach is how many of them one caller may have; 0: 16.
+	MaxEventStreams, MaxEventsEach int
+
 	// Observe is called after each request to an operation; nil: nobody is told.
 	Observe func(operation string, status int, replayed bool, took time.Duration)
 }
@@ -54,6 +62,7 @@ type Service struct {
 	huma huma.API
 
 	examining chan struct{} // full while the database is examined
+	listeners listeners
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
 }
@@ -61,7 +70,7 @@ type Service struct {
 // New returns a service on an engine.
 func New(c Config) *Service {
 	s := &Service{Config: c, mux: http.NewServeMux(), examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)),
-		streaming: make(chan struct{}, maxStreams)}
+		streaming: make(chan struct{}, maxStreams), listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)
@@ -99,7 +108,9 @@ func (s *Service) observed(c huma.Context, next func(huma.Context)) {
 		if status == 0 { // it has panicked
 			status = http.StatusInternalServerError
 		}
-		s.Observe(c.Operation().OperationID, status, noted.replayed, s.Now().Sub(began))
+		if id := c.Operation().OperationID; id != streamEvents || status != http.StatusOK { // that is observed when it begins
+			s.Observe(id, status, noted.replayed, s.Now().Sub(began))
+		}
 	}()
 	next(noted)
 }

@@ -65,8 +65,9 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		if err != nil {
 			return err
 		}
-		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Examine: d.Examine})
+		operations := api.New(api.Config{Engine: d.Engine, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine})
 		m.WatchDatabase(d.Engine, time.Now)
+		m.WatchEvents(d.Engine.Feed().Stats)
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)
 			if ctx.Err() != nil {

@@ -15,7 +15,7 @@ type stats struct {
 // Stats are the figures of a hub.
 type Stats struct {
 	Streams int64         // open
-	Sent    int64         // events that streams have passed on
+	Sent    int64         // events that filters have selected
 	Gaps    int64         // that streams had
 	Lag     time.Duration // since the feed was last read to its end; 0 if nobody listens
 }
@@ -33,6 +33,3 @@ func (h *Hub) Stats() Stats {
 	}
 	return s
 }
-
-// Sent counts events that a stream has passed on.
-func (h *Hub) Sent(n int) { h.stats.sent.Add(int64(n)) }

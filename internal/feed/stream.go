@@ -14,6 +14,19 @@ type Batch struct {
 	Gap    string         // the reason of an EventGap
 	Events []*Event
 	Token  string // behind the batch; empty: one cannot go on from there
+	stats  *stats
+}
+
+// Select returns the events that a filter selects, and counts them as passed on.
+func (b *Batch) Select(f *pawl.EventFilter) []*Event {
+	var list []*Event
+	for _, e := range b.Events {
+		if f.Admits(&e.Event) {
+			list = append(list, e)
+		}
+	}
+	b.stats.sent.Add(int64(len(list)))
+	return list
 }
 
 // A Stream reads events. One goroutine at a time uses it.
@@ -41,7 +54,7 @@ func (h *Hub) Open(ctx context.Context, after string) (*Stream, error) {
 	s.next = r.first + uint64(len(r.ring))
 	now := r.token.String()
 	if after == "" {
-		s.notice = &Batch{Notice: pawl.EventHello, Token: now}
+		s.notice = &Batch{Notice: pawl.EventHello, Token: now, stats: &h.stats}
 		return s, nil
 	}
 	at, err := store.ParseFeedToken(after)
@@ -67,7 +80,7 @@ func (s *Stream) Close() {
 
 func (s *Stream) gap(reason, token string) *Batch {
 	s.hub.stats.gaps.Add(1)
-	return &Batch{Notice: pawl.EventGap, Gap: reason, Token: token}
+	return &Batch{Notice: pawl.EventGap, Gap: reason, Token: token, stats: &s.hub.stats}
 }
 
 // Next returns the next batch, when there is one. The error is that of the context, of the
@@ -123,7 +136,7 @@ func (s *Stream) read(ctx context.Context) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{Events: events}
+	b := &Batch{Events: events, stats: &s.hub.stats}
 	if len(s.order.held) == 0 {
 		b.Token = found.Token.String()
 	}
@@ -160,7 +173,7 @@ func (s *Stream) take() (*Batch, <-chan struct{}) {
 
 // unseen returns what the stream has not seen of a batch of the ring, or nil.
 func (s *Stream) unseen(b *batch) *Batch {
-	passed := &Batch{Events: b.events}
+	passed := &Batch{Events: b.events, stats: &s.hub.stats}
 	if s.seen != nil {
 		passed.Events = nil
 		for _, e := range b.events {
