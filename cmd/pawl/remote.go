@@ -14,7 +14,7 @@ import (
 
 // overServer are the commands that work through a server: they use nothing but a client. A
 // name stands for what is below it, too.
-var overServer = []string{"approve", "audit", "job", "jobs", "machine", "plan", "prune", "quota", "reject", "schedule", "step", "submit",
+var overServer = []string{"approve", "audit", "events", "job", "jobs", "machine", "plan", "prune", "quota", "reject", "schedule", "step", "submit",
 	"worker history", "worker list", "worker pause", "worker resume", "worker show", "worker terminate", "workflow"}
 
 // neutral are the commands that need neither a server nor a database.
