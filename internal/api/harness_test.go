@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -76,7 +77,12 @@ func (s *site) open() {
 	}
 	service := api.New(api.Config{Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits, Events: s.engine.Feed(), MaxEventStreams: s.maxEvents,
 		Examine: func(context.Context) []health.Finding { return s.examine() }})
-	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))
+	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Log: log}))
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // as the port does
+		return ctx
+	}
+	server.Start()
 	s.url = server.URL
 	s.close = func() {
 		server.Close()
