@@ -52,6 +52,7 @@ var order = [][]string{
 	{"internal/store/address"},
 	{"internal/trail"},
 	{"internal/definitions", "internal/quota"},
+	{"internal/feed"},
 	{"internal/explain"},
 	{"internal/engine"},
 	{"internal/age"},

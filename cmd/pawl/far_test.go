@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,17 +134,6 @@ func TestWorkersOverAServerAreKilled(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Log(fmt.Sprint(len(ran), " claims"))
-}
-
-// freeAddress returns an address of the loopback interface that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // TestShellWorker: the worker of the examples, in shell and curl, runs steps of a handler and

@@ -115,7 +115,7 @@ func commands(a *app) []*cobra.Command {
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
 		newWorkflow(a), newSchedule(a), newToken(a),
 		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQuota(a),
-		newMachine(a), newAudit(a), newPrune(a), newMigrate(a), newDoctor(a), newBench(a), newVersion(a),
+		newMachine(a), newAudit(a), newEvents(a), newPrune(a), newMigrate(a), newDoctor(a), newBench(a), newVersion(a),
 	}
 }
 

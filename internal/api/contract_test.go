@@ -432,6 +432,10 @@ func testContract(t *testing.T, d *drive) {
 	}
 	d.want(422, "POST", "/api/retention/prune", `{"older_than":"1m"}`)
 	d.want(200, "GET", "/api/doctor", "")
+	d.stream("")
+	d.want(422, "GET", "/api/events?event=explode", "")
+	d.want(404, "GET", "/api/events?job_id=j_1", "")
+	d.want(404, "GET", "/api/events?job_id=j_019ac1f0a3c47d5e8f00112233445566", "")
 
 	lost := d.submit(holding, nil)
 	d.step(lost, "hold", "in_progress")

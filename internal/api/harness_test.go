@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,6 +43,8 @@ type site struct {
 	bodyTime time.Duration           // see api.Config
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
+
+	maxEvents int // likewise
 }
 
 // newSite opens a site with a new SQLite file.
@@ -78,8 +81,13 @@ func (s *site) open() {
 	}
 	gate := access.New(access.Config{Required: s.required, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) { return store.FindToken(ctx, db, id) }})
 	service := api.New(api.Config{Forget: gate.Forget, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
-		Examine: func(context.Context) []health.Finding { return s.examine() }})
-	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
+		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }})
+	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // as the port does
+		return ctx
+	}
+	server.Start()
 	s.url = server.URL
 	s.close = func() {
 		server.Close()

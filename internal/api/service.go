@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/access"
+	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -44,6 +45,12 @@ type Config struct {
 
 	// Forget is called when a token was revoked; nil: nobody is told.
 	Forget func(pawl.ID)
+	// Events is where the events of the database come from. nil: there are none.
+	Events *feed.Hub
+
+	// MaxEventStreams is how many streams of events may be open at once; 0: 1,000.
+	// MaxEventsEach is how many of them one caller may have; 0: 16.
+	MaxEventStreams, MaxEventsEach int
 
 	// Observe is called after each request to an operation; nil: nobody is told.
 	Observe func(operation string, status int, replayed bool, took time.Duration)
@@ -60,6 +67,7 @@ type Service struct {
 	huma huma.API
 
 	examining chan struct{} // full while the database is examined
+	listeners listeners
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
 	polling   chan struct{} // one for each that waits for steps
@@ -67,8 +75,9 @@ type Service struct {
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{}, examining: make(chan struct{}, 1), waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)),
-		polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams)}
+	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{}, examining: make(chan struct{}, 1),
+		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams),
+		listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)
@@ -106,7 +115,9 @@ func (s *Service) observed(c huma.Context, next func(huma.Context)) {
 		if status == 0 { // it has panicked
 			status = http.StatusInternalServerError
 		}
-		s.Observe(c.Operation().OperationID, status, noted.replayed, s.Now().Sub(began))
+		if id := c.Operation().OperationID; id != streamEvents || status != http.StatusOK { // that is observed when it begins
+			s.Observe(id, status, noted.replayed, s.Now().Sub(began))
+		}
 	}()
 	next(noted)
 }

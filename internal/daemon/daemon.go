@@ -74,8 +74,9 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 			return store.FindToken(ctx, d.Store, id)
 		}})
 		operations := api.New(api.Config{Engine: d.Engine, Forget: d.Port.Gate.Forget, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log,
-			Examine: d.Examine})
+			Events: d.Engine.Feed(), Examine: d.Examine})
 		m.WatchDatabase(d.Engine, time.Now)
+		m.WatchEvents(d.Engine.Feed().Stats)
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)
 			if ctx.Err() != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/explain"
+	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -118,6 +119,7 @@ type Engine struct {
 	evaluator       *evaluator
 	watches         watches
 	limits          *quota.Cache
+	feed            *feed.Hub
 	offers          offers
 	guests          guests
 	unreadableSteps unreadableSteps
@@ -165,6 +167,7 @@ func Open(cfg Config) (*Engine, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), limits: quota.NewCache(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.Reader = explain.New(explain.Config{Source: cfg.Store, Definitions: e.defs, Limits: e.limits, Silence: cfg.Silence, Passive: cfg.Passive, Clock: cfg.Clock})
+	e.feed = feed.New(feed.Config{Source: cfg.Store, Definitions: e.defs, Log: cfg.Log})
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.committer.admit, e.committer.supply = e.admit, e.supply
 	e.evaluator = newEvaluator(e)
@@ -180,6 +183,7 @@ func (e *Engine) Close() {
 		e.closing.Lock()
 		e.cancel()
 		e.closing.Unlock()
+		e.feed.Close()
 		e.loops.Wait()
 		e.committer.close()
 	})
@@ -231,6 +235,7 @@ func (e *Engine) hint(t store.Topic) {
 		e.schema.ring()
 	}
 	e.watches.ringAll()
+	e.feed.Wake()
 }
 
 // Stops returns a bell that rings when a running step may have been asked to stop or a
@@ -336,6 +341,7 @@ func (e *Engine) committed(t *tx) {
 	}
 	e.wake(work || waiting > 0, marks, stops)
 	e.recycle(t)
+	e.feed.Wake()
 }
 
 // recycle keeps the lists of a finished transaction for another one.

@@ -24,6 +24,7 @@ type Engine interface {
 	Queues
 	Retention
 	Trails
+	Feed
 	Worker
 }
 
@@ -158,4 +159,11 @@ type Trails interface {
 	// WriteCheckpoint writes the ends of all trails, by way of a temporary file in a folder;
 	// empty: that for temporary files.
 	WriteCheckpoint(ctx context.Context, w io.Writer, folder string) (*pawl.Checkpoint, error)
+}
+
+// Feed is what was committed.
+type Feed interface {
+	// Events calls f with the events that the filter selects, and with each notice, until ctx
+	// ends or f fails, and returns that error. The last event of a batch has a Token.
+	Events(ctx context.Context, q pawl.EventFilter, f func(*pawl.Event) error) error
 }

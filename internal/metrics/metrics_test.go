@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/server"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -107,6 +108,7 @@ func busy(t *testing.T) *metrics.Metrics {
 			Steps: map[machine.State]int{lifecycle.StepEnqueued: 5}},
 		queues: []pawl.QueueView{{Name: "billing", Workspace: "shop", Depth: 5, Running: 3, Workers: 2, Limit: &limit, Oldest: pawl.Timestamp(7e6)}},
 	}, func() time.Time { return time.Unix(10, 0) })
+	m.WatchEvents(func() feed.Stats { return feed.Stats{Streams: 2, Sent: 7, Gaps: 1, Lag: 1500 * time.Millisecond} })
 	return m
 }
 
@@ -200,6 +202,7 @@ func TestMetrics(t *testing.T) {
 		`pawl_queue_limit{queue="billing",workspace="shop"} 4`,
 		`pawl_api_requests_total{operation="submit-job",status="201"} 1`,
 		`pawl_api_replays_total{operation="submit-job"} 1`,
+		"pawl_event_streams 2", "pawl_events_sent_total 7", "pawl_event_gaps_total 1", "pawl_event_lag_seconds 1.5",
 		`pawl_api_request_duration_seconds_sum{operation="submit-job"} 1`,
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {

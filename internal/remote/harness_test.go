@@ -34,7 +34,7 @@ func newSite(t *testing.T) *site {
 	must(t, err)
 	e := engine.New(engine.Config{Store: db, Poll: 20 * time.Millisecond, Silence: time.Hour})
 	log := slog.New(slog.DiscardHandler)
-	service := api.New(api.Config{Engine: e, Program: "1.0", Schema: 1, Now: time.Now, Log: log})
+	service := api.New(api.Config{Engine: e, Program: "1.0", Schema: 1, Now: time.Now, Log: log, Events: e.Feed()})
 	s := &site{local: e, handler: api.Guard(service, api.GuardConfig{Raw: []string{"/api/steps/*/log"}, Log: log})}
 	server := httptest.NewServer(s.handler)
 	s.url = server.URL

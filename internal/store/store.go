@@ -42,6 +42,7 @@ type Store interface {
 	Views
 	Logs
 	Wakeups
+	Feed
 	Retention
 	Redactor
 	Heads

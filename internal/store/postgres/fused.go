@@ -22,7 +22,7 @@ const (
 	fewEntries = 6
 
 	// maxParts of a fused statement: larger combinations are too rarely repeated to be kept.
-	maxParts = 5 + oneByOne
+	maxParts = 6 + oneByOne
 
 	maxFused      = 64 // statements of a handle: later combinations are sent in parts
 	roomForValues = 96 // enough for most fused statements

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -248,6 +249,7 @@ func (j *joined) write(ch *store.Changes) error {
 	for i := range ch.Entries {
 		entries[i] = &ch.Entries[i]
 	}
+	packed := store.Pack(entries)
 	answers, workspaces, keys := answerRows(j.facts, ch.Answers)
 	unused := collect(answerColumns[:2], len(keys))
 	for i := range keys {
@@ -260,7 +262,7 @@ func (j *joined) write(ch *store.Changes) error {
 		more []any
 	}{
 		{newJobs, jobs, nil}, {newSteps, steps, nil}, {setSteps, moved, []any{int64(len(ch.Steps))}},
-		{newEntries, packedRows(store.Pack(entries), false), nil}, {setAnswers, answers, nil}, {dropKeys, unused, nil},
+		{newEntries, packedRows(packed, false), nil}, {setAnswers, answers, nil}, {dropKeys, unused, nil},
 	} {
 		if w.len() == 0 {
 			continue
@@ -268,6 +270,9 @@ func (j *joined) write(ch *store.Changes) error {
 		if err := j.tx.exec(j.ctx, w.sql, append(w.literals(), w.more...)...); err != nil {
 			return err
 		}
+	}
+	if fed := store.FeedRowsOf(packed, ch.Entries); fed != nil {
+		return j.tx.exec(j.ctx, feedJoined, j.facts.Now, hex.EncodeToString(fed))
 	}
 	return nil
 }

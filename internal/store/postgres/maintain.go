@@ -35,6 +35,9 @@ func (db *DB) Maintain(ctx context.Context) error {
 	if _, err := db.pool.Exec(ctx, "delete from reservation where expires_at <= "+clock); err != nil {
 		return queryError("forget expired reservations", err)
 	}
+	if err := db.forgetFeed(ctx); err != nil {
+		return err
+	}
 	return db.forgetSilent(ctx)
 }
 

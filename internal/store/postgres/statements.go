@@ -1,7 +1,7 @@
 package postgres
 
 // statements are prepared on every connection of the pool.
-var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning, newJob, newStep, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone)...),
+var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning, newJob, newStep, newFed, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone)...),
 	begin, rollback, commit, now,
 	lockPools, countPools, limitWait, takeKeys, waitOn, readKeys, readSchedules, readTokens, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
 	readSteps, readNamed, readAhead, claimOne, claimMany,

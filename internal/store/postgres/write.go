@@ -59,7 +59,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.quotas(ch.Quotas)
 	w.reservations(ch)
 	w.signals(ch)
-	w.trail(ch.Entries)
+	w.trail(ch.Entries, f.Now)
 	w.refusals(ch.Refusals)
 	w.answers(f, ch.Answers)
 	w.check(w.complete(ch))
@@ -195,7 +195,8 @@ func (w *writing) update(s *statement, r *rows, n int) {
 	w.updates += int64(n)
 }
 
-func (w *writing) trail(entries []store.Entry) {
+// trail writes entries, and at what time to the feed.
+func (w *writing) trail(entries []store.Entry, at int64) {
 	packed := make([]*store.Entry, 0, len(entries))
 	workers, schedules, tokens := collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0), collect(tokenEntryColumns, 0)
 	for i := range entries {
@@ -222,6 +223,9 @@ func (w *writing) trail(entries []store.Entry) {
 	w.addRows(newScheduleRows, schedules)
 	w.addRows(newTokenRows, tokens)
 	w.entries = int64(len(entries))
+	if fed := store.FeedRowsOf(rows, entries); fed != nil {
+		w.addPart(newFed, num(at), fed)
+	}
 }
 
 // packedRows collects rows of the trail of jobs and steps.

@@ -22,5 +22,8 @@ func (db *DB) Maintain(ctx context.Context) error {
 		}
 		return c.run(sweepNodes, func(b *row) { b.int(now - store.NodeMemory.Microseconds()) })
 	})
-	return translate("forget what has expired", err)
+	if err != nil {
+		return translate("forget what has expired", err)
+	}
+	return db.forgetFeed(ctx, now)
 }

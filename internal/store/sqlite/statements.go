@@ -159,6 +159,16 @@ const (
 	insertTokenAudit
 	insertDefinition
 	insertRefusal
+
+	insertFeed
+	selectFeedEpoch
+	selectFeedEnds
+	selectFeedAt
+	selectFeed
+	selectFed
+	selectFedWorker
+	selectFedSchedule
+	sweepFeed
 	insertAnswer
 	updateJob
 	updateJobBodies
@@ -349,6 +359,21 @@ var texts = [statementCount]string{
 	insertSignal:     insert("signal", signalColumns),
 	insertDefinition: insert("definition", definitionColumns) + " ON CONFLICT DO NOTHING",
 	insertRefusal:    insert("refusal", refusalColumns),
+
+	insertFeed:      insert("feed", "at, rows"),
+	selectFeedEpoch: "SELECT epoch FROM feed_epoch",
+	selectFeedEnds:  "SELECT (SELECT min(pos) FROM feed), (SELECT max(pos) FROM feed)",
+	selectFeedAt:    "SELECT at FROM feed WHERE pos = ?",
+	selectFeed:      "SELECT pos, at, rows FROM feed WHERE pos >= ?1 ORDER BY pos LIMIT ?2 + 0",
+	selectFed: "SELECT j.uuid, j.workspace, j.workflow, j.definition, " + prefixed("a", trailColumns) +
+		" FROM audit a JOIN job j ON j.id = a.job WHERE a.job = ? AND a.ord = ? AND a.seq = ?",
+	selectFedWorker: "SELECT w.uuid, w.workspace, w.name, " + prefixed("a", entryColumns) +
+		" FROM worker_audit a JOIN worker w ON w.id = a.worker WHERE a.worker = ? AND a.seq = ?",
+	selectFedSchedule: "SELECT s.uuid, s.workspace, s.name, " + prefixed("a", entryColumns) +
+		" FROM schedule_audit a JOIN schedule s ON s.id = a.schedule WHERE a.schedule = ? AND a.seq = ?",
+	// The row before the first one that is kept dates a token; see DB.since.
+	sweepFeed: "DELETE FROM feed WHERE pos IN (SELECT pos FROM feed WHERE pos < coalesce(" +
+		"(SELECT pos FROM feed WHERE at >= ?1 AND at <= ?2 ORDER BY pos LIMIT 1) - 1, (SELECT max(pos) FROM feed)) ORDER BY pos LIMIT ?3 + 0)",
 	insertAnswer: "INSERT OR REPLACE INTO idempotency (workspace, key, endpoint, request_hash, status, created_at, expires_at, body)" +
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 	updateJob:        jobTable.update(jobTable.moving),
@@ -549,6 +574,11 @@ func removeSome(table, key string) string {
 
 func payloadOf(table, tree, key string) string {
 	return "SELECT seq, " + tree + ", " + strings.Join(store.PayloadColumns(table), ", ") + " FROM " + table + " WHERE " + key
+}
+
+// prefixed names the columns of a list with their table.
+func prefixed(table, columns string) string {
+	return table + "." + strings.ReplaceAll(columns, ", ", ", "+table+".")
 }
 
 func insert(table, columns string) string {

@@ -91,7 +91,7 @@ func writeSteps(c *conn, _ *store.Facts, ch *store.Changes) error {
 	return nil
 }
 
-func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
+func writeEntries(c *conn, f *store.Facts, ch *store.Changes) error {
 	entries := make([]*store.Entry, 0, len(ch.Entries))
 	for i := range ch.Entries {
 		e := &ch.Entries[i]
@@ -112,7 +112,7 @@ func writeEntries(c *conn, _ *store.Facts, ch *store.Changes) error {
 	if n, err := insertAll(c, auditBulks, rows, bindEntries); err != nil {
 		return inserted(err, entryOf, rows[n].EntityKey)
 	}
-	return nil
+	return feed(c, f.Now, store.FeedRowsOf(rows, ch.Entries))
 }
 
 const entryOf = "audit entry of"

@@ -19,6 +19,9 @@ alter table worker drop column silence;
 
 -- The feed.
 
+drop table feed_horizon;
+drop table feed;
+
 -- (end of the feed)
 
 

@@ -47,6 +47,22 @@ drop table kept_token, kept_token_audit;
 
 -- The feed.
 
+-- A row for each commit that wrote to a trail: rows names what it wrote. A user's transaction
+-- that writes more than once has a row for each time.
+create table feed (
+  xid xid8 not null default pg_current_xact_id(),
+  n smallint not null default 0,
+  at bigint not null,
+  rows bytea not null,
+  primary key (xid, n)
+);
+
+-- The oldest transaction that was not over at a time.
+create table feed_horizon (
+  at bigint primary key,
+  oldest xid8 not null
+);
+
 -- (end of the feed)
 
 

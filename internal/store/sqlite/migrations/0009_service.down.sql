@@ -19,6 +19,9 @@ ALTER TABLE worker DROP COLUMN silence;
 
 -- The feed.
 
+DROP TABLE feed_epoch;
+DROP TABLE feed;
+
 -- (end of the feed)
 
 

@@ -1,0 +1,101 @@
+package pawl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// An Event is a move of a job, a step, a worker or a schedule that was committed, or a notice
+// about the stream of events. JSON shows what Type is about, and not the fields Type, Token and
+// Gap.
+//
+// An event may arrive more than once: drop a (Entity, Sequence) that you have seen. Those of
+// one entity arrive by Sequence; there is no other order between entities than that of causes:
+// an event is not before what it follows from.
+type Event struct {
+	Type EventType `json:"-"`
+
+	// Token is a place to go on from: behind this event and all before it. Only some events
+	// have one.
+	Token string `json:"-"`
+
+	// Gap is why events are missing, of an EventGap: "old" (the token is older than an hour),
+	// "other" (of another database, or of one that was restored), "unreadable" (no token), or
+	// "behind" (the reader was too slow). Read the state again.
+	Gap string `json:"-"`
+
+	Entity    string         `json:"entity"`           // public id
+	Machine   string         `json:"machine"`          // job, step, worker or schedule
+	JobID     string         `json:"job_id,omitempty"` // of a job or a step
+	Step      string         `json:"step,omitempty"`   // key of a step
+	Name      string         `json:"name"`             // of the workflow, the worker or the schedule
+	Workspace string         `json:"workspace_id"`
+	Sequence  int64          `json:"sequence"`
+	From      *machine.State `json:"from"` // null for the first event of an entity
+	To        machine.State  `json:"to"`
+	Event     machine.Event  `json:"event"`
+	Reason    string         `json:"reason,omitempty"`
+	Actor     string         `json:"actor"`
+	RequestID string         `json:"request_id,omitempty"`
+	At        Timestamp      `json:"at"`
+}
+
+// An EventType says what an Event is.
+type EventType string
+
+// The types of events.
+const (
+	EventTransition EventType = "transition" // a move
+	EventHello      EventType = "hello"      // the first event of a stream that begins now; it has a Token and nothing else
+	EventGap        EventType = "gap"        // events are missing; it has Gap and Token
+)
+
+// An EventFilter selects events. The zero value selects all of all workspaces, from now on.
+type EventFilter struct {
+	Workspace string          // empty: of all
+	Job       string          // id of a job: only it and its steps
+	Machines  []string        // only of these: job, step, worker, schedule; none: of all
+	Events    []machine.Event // only these, such as success; none: all
+	After     string          // Token of an event: only what follows; empty: from now on, after an EventHello
+
+	within []string // see Within
+}
+
+// Within returns the filter, restricted to some workspaces.
+func (f EventFilter) Within(workspaces []string) EventFilter {
+	f.within = workspaces
+	return f
+}
+
+// Check returns an error of kind Invalid that names the first value that selects nothing.
+func (f *EventFilter) Check() error {
+	if f.Job != "" {
+		if _, err := ParseID(JobPrefix, f.Job); err != nil {
+			return err
+		}
+	}
+	all := []*machine.Machine{lifecycle.Job, lifecycle.Step, lifecycle.Worker, lifecycle.Schedule}
+	for _, name := range f.Machines {
+		if !slices.ContainsFunc(all, func(m *machine.Machine) bool { return m.Name == name }) {
+			return Errorf(Invalid, "machine %q: want job, step, worker or schedule", name)
+		}
+	}
+	for _, event := range f.Events {
+		has := func(m *machine.Machine) bool {
+			return (len(f.Machines) == 0 || slices.Contains(f.Machines, m.Name)) && (m.Create == event || slices.Contains(m.Events(), event))
+		}
+		if !slices.ContainsFunc(all, has) {
+			return &Error{Kind: Invalid, Message: fmt.Sprintf("event %q: no machine that is selected has it", event), Hint: "list the events of one with: pawl machine show NAME"}
+		}
+	}
+	return nil
+}
+
+// Admits reports whether the filter selects an EventTransition.
+func (f *EventFilter) Admits(e *Event) bool {
+	return (f.Workspace == "" || f.Workspace == e.Workspace) && (len(f.within) == 0 || slices.Contains(f.within, e.Workspace)) && (f.Job == "" || f.Job == e.JobID) &&
+		(len(f.Machines) == 0 || slices.Contains(f.Machines, e.Machine)) && (len(f.Events) == 0 || slices.Contains(f.Events, e.Event))
+}

@@ -1,0 +1,30 @@
+package access
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Visible returns the filter of events, restricted to what the principal sees.
+func (e *Engine) Visible(ctx context.Context, q pawl.EventFilter) (pawl.EventFilter, error) {
+	if q.Job != "" {
+		id, err := pawl.ParseID(pawl.JobPrefix, q.Job)
+		if err == nil {
+			err = e.job(ctx, id)
+		}
+		if err != nil {
+			return q, err
+		}
+	}
+	_, err := within(ctx, q.Workspace)
+	return q.Within(Of(ctx).Workspaces), err
+}
+
+func (e *Engine) Events(ctx context.Context, q pawl.EventFilter, f func(*pawl.Event) error) error {
+	q, err := e.Visible(ctx, q)
+	if err != nil {
+		return err
+	}
+	return e.of.Events(ctx, q, f)
+}
