@@ -50,7 +50,6 @@ func newEvents(a *app) *cobra.Command {
 	return c
 }
 
-
 func (a *app) events(ctx context.Context, q eventsQuery, asJSON bool) error {
 	if q.most < 0 {
 		return usage("", "--limit %d: want 1 or more, or 0 for no limit", q.most)
@@ -112,4 +111,3 @@ func (a *app) event(e *pawl.Event, asJSON bool) error {
 	}
 	return err
 }
-
