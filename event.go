@@ -12,9 +12,8 @@ import (
 // about the stream of events. JSON shows what Type is about, and not the fields Type, Token and
 // Gap.
 //
-// An event may arrive more than once: drop a (Entity, Sequence) that you have seen. Those of
-// one entity arrive by Sequence; there is no other order between entities than that of causes:
-// an event is not before what it follows from.
+// An event may arrive more than once: drop an (Entity, Sequence) that you have seen. Those of
+// one entity arrive by Sequence. No order is promised between entities.
 type Event struct {
 	Type EventType `json:"-"`
 

@@ -34,6 +34,20 @@ type source struct {
 
 func newSource() *source { return &source{trails: map[store.EntityKey][]audit.Entry{}} }
 
+// count returns how often it was read.
+func (s *source) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
+// fail makes every read fail, or none if err is nil.
+func (s *source) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails = err
+}
+
 // commit makes an entry of an entity visible, with its number.
 func (s *source) commit(number uint64, k store.EntityKey, at int64, event machine.Event, to machine.State) store.Event {
 	s.mu.Lock()
@@ -179,10 +193,10 @@ func TestStreamOfNow(t *testing.T) {
 		want(t, got, "2/1 -")
 
 		b := open(t, h, token) // from the ring
-		reads := s.reads
+		reads := s.count()
 		got, _ = next(t, b)
 		want(t, got, "2/1 -")
-		if s.reads != reads {
+		if s.count() != reads {
 			t.Error("a place in the ring was read again")
 		}
 		c := open(t, h, begun) // by itself
@@ -205,22 +219,22 @@ func TestNoReadsWithoutStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
 		h := newHub(t, s, 100)
-		if time.Sleep(time.Minute); s.reads != 0 {
-			t.Errorf("%d reads before there is a stream", s.reads)
+		if time.Sleep(time.Minute); s.count() != 0 {
+			t.Errorf("%d reads before there is a stream", s.count())
 		}
 		a, err := h.Open(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if s.reads < 9 || s.reads > 13 {
-			t.Errorf("%d reads in 10 s", s.reads)
+		if s.count() < 9 || s.count() > 13 {
+			t.Errorf("%d reads in 10 s", s.count())
 		}
 		a.Close()
 		time.Sleep(linger + 2*time.Second)
-		reads := s.reads
-		if time.Sleep(time.Minute); s.reads != reads {
-			t.Errorf("%d reads without a stream", s.reads-reads)
+		reads := s.count()
+		if time.Sleep(time.Minute); s.count() != reads {
+			t.Errorf("%d reads without a stream", s.count()-reads)
 		}
 		s.commit(1, job(1), 1, lifecycle.JobSubmit, lifecycle.JobSubmitted)
 		b := open(t, h, "")
@@ -273,7 +287,9 @@ func TestOvertaking(t *testing.T) {
 		h := newHub(t, s, 1000)
 		live := open(t, h, "")
 		_, begun := next(t, live)
+		s.mu.Lock()
 		s.open = []uint64{2, 3}
+		s.mu.Unlock()
 		for n := range uint64(12) {
 			if n+1 != 2 && n+1 != 3 {
 				s.commit(n+1, job(int64(n)+1), int64(n), lifecycle.JobSubmit, lifecycle.JobSubmitted)
@@ -322,25 +338,22 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
-		s.fails = errors.New("no database")
+		down := errors.New("no database")
+		s.fail(down)
 		h := newHub(t, s, 100)
-		if _, err := h.Open(t.Context(), ""); !errors.Is(err, s.fails) {
+		if _, err := h.Open(t.Context(), ""); !errors.Is(err, down) {
 			t.Errorf("opened: %v", err)
 		}
-		s.fails = nil
+		s.fail(nil)
 		a := open(t, h, "")
 		next(t, a)
-		s.mu.Lock()
-		s.fails = errors.New("no database")
-		s.mu.Unlock()
+		s.fail(down)
 		s.commit(1, job(1), 1, lifecycle.JobSubmit, lifecycle.JobSubmitted)
 		time.Sleep(10 * time.Second)
 		if lag := h.Stats().Lag; lag < 9*time.Second {
 			t.Errorf("the lag is %v", lag)
 		}
-		s.mu.Lock()
-		s.fails = nil
-		s.mu.Unlock()
+		s.fail(nil)
 		got, _ := next(t, a)
 		want(t, got, "1/1 -")
 		h.Close()
