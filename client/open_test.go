@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
@@ -92,8 +91,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A worker needs a database.
-func TestNoWorkerOfAServer(t *testing.T) {
+// A worker works on a client of a server, but for transactions, which need the database.
+func TestWorkerOfAServer(t *testing.T) {
 	t.Parallel()
 	c, err := client.Open(t.Context(), serve(t), client.Config{})
 	if err != nil {
@@ -103,9 +102,36 @@ func TestNoWorkerOfAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker.Handle(w, "greet", func(context.Context, string) (string, error) { return "", io.EOF })
-	if err := w.Run(t.Context()); pawl.KindOf(err) != pawl.Invalid {
-		t.Errorf("%v, want an error of kind Invalid", err)
+	completed := make(chan error, 1)
+	worker.Handle(w, "far", func(ctx context.Context, n int) (int, error) {
+		completed <- worker.CompleteTx(ctx, nil, worker.TaskOf(ctx), n)
+		return 2 * n, nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- w.Run(ctx) }()
+	def, err := workflow.Parse("far.yaml", []byte("name: far\nsteps: [{id: far, handler: far, with: 3}]\noutput: ${{ steps.far.output }}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := c.Jobs.Submit(t.Context(), def, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Jobs.Wait(t.Context(), job)
+	var n int
+	if err == nil {
+		err = r.Decode(&n)
+	}
+	if err != nil || n != 6 {
+		t.Errorf("output %d, %v; want 6", n, err)
+	}
+	if err := <-completed; pawl.KindOf(err) != pawl.Invalid {
+		t.Errorf("CompleteTx: %v, want an error of kind Invalid", err)
+	}
+	cancel()
+	if err := <-over; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -582,7 +582,7 @@ func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Rep
 func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
 	for _, d := range dead {
 		r := &release{worker: d.Worker, note: decide.Note{Reason: d.Reason(), Metadata: endNote(d)},
-			end: d.Cause != health.Ended, interrupt: !d.Counts, quiet: d.Quiet}
+			end: d.Cause != health.Ended, judged: true, interrupt: !d.Counts, quiet: d.Quiet}
 		err := v.e.release(ctx, r, func() error { return v.e.committer.one(ctx, r) })
 		if err != nil && pawl.KindOf(err) != pawl.Conflict && ctx.Err() == nil {
 			v.e.log.Error("a dead worker could not be released; it is tried again", "worker", d.Worker, "error", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -38,3 +39,6 @@ func (e *Engine) Queued() int {
 	defer e.committer.mu.Unlock()
 	return len(e.committer.queue)
 }
+
+// Bury acts on the verdicts of a judge.
+func (e *Engine) Bury(ctx context.Context, dead ...health.Death) { e.evaluator.bury(ctx, dead) }

@@ -29,6 +29,7 @@ type release struct {
 	note   decide.Note
 	end    bool // terminate the worker, unless it is terminated
 	strict bool // with end: a worker that is terminated is refused
+	judged bool // with end: the judge took it for dead, so that one that has ended since stays as it is
 
 	interrupt bool          // the steps are interrupted, not lost: an operator wants it so, or they cannot be the cause
 	quiet     time.Duration // time since the worker was last heard from
@@ -96,7 +97,8 @@ func (r *release) decide(t *tx) error {
 	if w == nil {
 		return pawl.Errorf(pawl.NotFound, "there is no worker with key %d", r.worker)
 	}
-	if r.end && (r.strict || w.State != lifecycle.WorkerTerminated) {
+	ended := w.State == lifecycle.WorkerTerminated || r.judged && lifecycle.Worker.Ended(w.State)
+	if r.end && (r.strict || !ended) {
 		if err := t.moveWorker(w, lifecycle.WorkerTerminate, r.note); err != nil {
 			return err
 		}

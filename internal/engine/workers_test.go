@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -171,6 +172,23 @@ func TestWorkersOfSeveralPages(t *testing.T) {
 			if diff := cmp.Diff(want[:n], got); diff != "" {
 				t.Errorf("limit %d, newest first (-want +got):\n%s", limit, diff)
 			}
+		}
+	})
+}
+
+// TestAVerdictComesLate: a scan sees a worker that lives, and then the lock that it has released
+// after its end. The worker stays completed.
+func TestAVerdictComesLate(t *testing.T) { // J1, J9
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), map[string]worker.Handler{"h": echo})
+		p.wait(p.submit(define(t, oneStep), ""))
+		key := p.workerKey()
+		if err := p.worker.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.engine.Bury(t.Context(), health.Death{Worker: key, Cause: health.Gone, Counts: true})
+		if w, err := p.store.Worker(t.Context(), key); err != nil || w.State != lifecycle.WorkerCompleted {
+			t.Errorf("the worker is %+v, %v; want it completed", w, err)
 		}
 	})
 }

@@ -51,31 +51,32 @@ func (db *DB) Observe(ctx context.Context) (*health.Report, error) {
 		return nil, err
 	}
 	r := &health.Report{Workers: make([]health.Sighting, len(workers))}
-	err = db.read(ctx, "look for workers", func(c *conn) error {
-		for i, w := range workers {
-			held, beat, err := db.lastBeat(c, w)
-			if err != nil {
-				return fmt.Errorf("look for worker %d: %w", w.Key(), err)
-			}
-			r.Workers[i] = health.Sighting{Worker: w.Key(), Beat: max(beat, w.CreatedAt), Lock: lockOf(w, held), Silence: w.Silence}
+	for i, w := range workers {
+		if r.Workers[i], err = db.sight(ctx, w); err != nil {
+			return nil, fmt.Errorf("look for worker %d: %w", w.Key(), err)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	r.Now = db.now() // after the beats: none of them is from the future
 	return r, nil
 }
 
-func lockOf(w *pawl.Worker, held bool) health.Lock {
-	switch {
-	case w.Remote():
-		return health.None
-	case held:
-		return health.Held
+// sight observes a worker: a local one by the lock of its name, a remote one by its beats.
+func (db *DB) sight(ctx context.Context, w *pawl.Worker) (health.Sighting, error) {
+	s := health.Sighting{Worker: w.Key(), Beat: w.CreatedAt, Lock: health.None, Silence: w.Silence}
+	if w.Remote() {
+		err := db.read(ctx, "look for a remote worker", func(c *conn) error {
+			at, err := remoteBeatOf(c, w.Key())
+			s.Beat = max(at, w.CreatedAt)
+			return err
+		})
+		return s, err
 	}
-	return health.Free
+	held, beat, err := db.holds.alive(workerName(w.Key()))
+	if s.Lock = health.Held; !held {
+		s.Lock = health.Free
+	}
+	s.Beat = max(pawl.Micros(beat), w.CreatedAt)
+	return s, err
 }
 
 // memoryHolds are the holds of a database in memory.

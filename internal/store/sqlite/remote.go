@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -102,16 +101,6 @@ func (db *DB) updateBeats(ctx context.Context, at map[rowkey.Worker]int64) error
 		}
 	}
 	return db.writer.commit()
-}
-
-// lastBeat returns the last beat of a worker: that of its record, or of the lock of its name.
-func (db *DB) lastBeat(c *conn, w *pawl.Worker) (held bool, at int64, err error) {
-	if !w.Remote() {
-		held, beat, err := db.holds.alive(workerName(w.Key()))
-		return held, pawl.Micros(beat), err
-	}
-	at, err = remoteBeatOf(c, w.Key())
-	return false, at, err
 }
 
 // remoteBeatOf returns the last beat of a remote worker, or 0.
