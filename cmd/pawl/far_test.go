@@ -109,7 +109,8 @@ func TestWorkersOverAServerAreKilled(t *testing.T) {
 	f.until("the worker goes on with the next server", func() bool { return s.ended() >= 20 })
 	s.kill(worker)
 	s.kill(server)
-	server, worker = s.server(), s.worker()
+	s.server()
+	worker = s.worker()
 	f.until("all jobs have ended", func() bool { return s.ended() == jobs })
 	if err := worker.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

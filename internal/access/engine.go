@@ -25,6 +25,9 @@ type Source interface {
 	// worker. The error is of kind NotFound if there is none.
 	JobWorkspace(ctx context.Context, key rowkey.Job) (id pawl.ID, workspace string, err error)
 	WorkerWorkspace(ctx context.Context, key rowkey.Worker) (string, error)
+
+	// WorkerOwner returns who has registered a worker that exists.
+	WorkerOwner(ctx context.Context, key rowkey.Worker) (actor string, err error)
 }
 
 // An Engine is an engine as the principal of each call's context sees it. What is in a
@@ -35,6 +38,13 @@ type Engine struct {
 
 	mu   sync.Mutex
 	jobs map[pawl.ID]string // the workspaces of jobs, which never change
+	own  map[ownership]bool // that a worker is of a principal
+}
+
+// An ownership is a worker and the name of a principal.
+type ownership struct {
+	worker    pawl.ID
+	principal string
 }
 
 var (
@@ -42,11 +52,16 @@ var (
 	_ link.Remote = (*Engine)(nil)
 )
 
-// maxJobs is how many workspaces of jobs are kept.
-const maxJobs = 10_000
+// maxJobs and maxOwn are how many workspaces of jobs, and owners of workers, are kept.
+const (
+	maxJobs = 10_000
+	maxOwn  = 10_000
+)
 
 // Scope returns the engine as principals see it.
-func Scope(e Source) *Engine { return &Engine{of: e, jobs: map[pawl.ID]string{}} }
+func Scope(e Source) *Engine {
+	return &Engine{of: e, jobs: map[pawl.ID]string{}, own: map[ownership]bool{}}
+}
 
 // NoWorkspace returns the error that there is no workspace of that name.
 func NoWorkspace(name string) error {
@@ -133,6 +148,37 @@ func (e *Engine) worker(ctx context.Context, id pawl.ID) error {
 		return store.NoWorker(id)
 	}
 	return err
+}
+
+// mine returns an error unless the principal may act for a worker: it sees it, and has
+// registered it, unless it is an admin.
+func (e *Engine) mine(ctx context.Context, id pawl.ID) error {
+	if err := e.worker(ctx, id); err != nil {
+		return err
+	}
+	p := Of(ctx)
+	if p.Name == "" || p.Holds(pawl.RoleAdmin) {
+		return nil
+	}
+	of := ownership{id, p.Name}
+	e.mu.Lock()
+	own := e.own[of]
+	e.mu.Unlock()
+	if own {
+		return nil
+	}
+	owner, err := e.of.WorkerOwner(ctx, id.WorkerKey())
+	if err != nil {
+		return err
+	}
+	if owner != p.Name {
+		return store.NoWorker(id)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	room(e.own, maxOwn)
+	e.own[of] = true
+	return nil
 }
 
 // workerKey is worker for a key.

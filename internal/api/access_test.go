@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -83,6 +85,33 @@ func (g *guarded) as(secret, method, path, body string, headers ...string) *answ
 		headers = append(headers, "Authorization", "Bearer "+secret)
 	}
 	return g.do(method, path, body, headers...)
+}
+
+// ask sends a request of an operation. Of a stream that does not end only the status is read.
+func (g *guarded) ask(secret string, o *guardedOperation, path, body string) *answer {
+	g.t.Helper()
+	if o.ID != "stream-events" {
+		return g.as(secret, o.method, path, body)
+	}
+	r, err := http.NewRequestWithContext(g.t.Context(), o.method, g.url+path, nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if secret != "" {
+		r.Header.Set("Authorization", "Bearer "+secret)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // nobody reads on
+	b := []byte("{}")
+	if resp.StatusCode != http.StatusOK {
+		if b, err = io.ReadAll(resp.Body); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	return &answer{resp.StatusCode, resp.Header, bytes.TrimSpace(b)}
 }
 
 // bodies are what makes a request of an operation valid; other operations need none, or {}.
@@ -204,7 +233,7 @@ func TestOtherWorkspaces(t *testing.T) {
 		for i := range g.operations {
 			o := &g.operations[i]
 			path, body := to.request(o)
-			a := g.as(foreign, o.method, path, body)
+			a := g.ask(foreign, o, path, body)
 			named := strings.Contains(path, "workspace_id=") || strings.Contains(body, "workspace_id") ||
 				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=")
 			switch {
@@ -223,12 +252,12 @@ func TestOtherWorkspaces(t *testing.T) {
 				t.Errorf("%s %s: %d %s, want 200", o.method, path, a.status, a.body)
 			}
 			path, body = none.request(o)
-			if diff := cmp.Diff(to.neutral(g.as(foreign, o.method, path, body), none), to.neutral(a, to)); diff != "" {
+			if diff := cmp.Diff(to.neutral(g.ask(foreign, o, path, body), none), to.neutral(a, to)); diff != "" {
 				t.Errorf("%s: what is elsewhere differs from what is nowhere (-nowhere +elsewhere):\n%s", o.ID, diff)
 			}
 			// Lists that name no workspace.
 			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "list-quotas" && o.ID != "get-usage" {
-				all := g.as(foreign, o.method, bare, "")
+				all := g.ask(foreign, o, bare, "")
 				mine := all.status == http.StatusOK || all.status == http.StatusNotFound && strings.Contains(string(all.body), "workspace") // of "default"
 				if !mine || strings.Contains(string(all.body), "order") || strings.Contains(string(all.body), "clerk") || strings.Contains(string(all.body), `"PENDING":1`) || strings.Contains(string(all.body), `"RUNNING":1`) {
 					t.Errorf("%s %s shows what is elsewhere: %d %s", o.method, bare, all.status, all.body)
@@ -268,7 +297,7 @@ func TestRoles(t *testing.T) {
 	for i := range g.operations {
 		o := &g.operations[i]
 		path, body := to.request(o)
-		if a := g.do(o.method, path, body); (a.status == http.StatusUnauthorized) != (o.Role != "anybody") || a.status == http.StatusForbidden {
+		if a := g.ask("", o, path, body); (a.status == http.StatusUnauthorized) != (o.Role != "anybody") || a.status == http.StatusForbidden {
 			t.Errorf("%s without a token: %d %s", o.ID, a.status, a.body)
 		}
 	}
@@ -277,7 +306,7 @@ func TestRoles(t *testing.T) {
 		for i := range g.operations {
 			o := &g.operations[i]
 			path, body := to.request(o)
-			a := g.as(secret, o.method, path, body)
+			a := g.ask(secret, o, path, body)
 			may := o.Role == "anybody" || slices.Contains(includes, o.Role)
 			if a.status == http.StatusUnauthorized || (a.status != http.StatusForbidden) != may || a.status >= 500 {
 				t.Errorf("%s as %s: %d %s; may is %v", o.ID, role, a.status, a.body, may)
@@ -372,4 +401,42 @@ func TestLoopbackWithoutTokens(t *testing.T) {
 	}
 	s.want(401, "GET", "/api/whoami", "", "Authorization", "Bearer nonsense")
 	s.want(422, "GET", "/api/whoami", "", "Pawl-Actor", "token:ada")
+}
+
+// TestOwnWorkers: a token with the role worker acts for the workers that it has registered, and
+// for no others; an admin acts for all.
+func TestOwnWorkers(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	admin, _ := g.token("admin", nil, pawl.RoleAdmin)
+	one, _ := g.token("one", nil, pawl.RoleWorker)
+	other, _ := g.token("other", nil, pawl.RoleWorker)
+	ok := func(a *answer) *answer {
+		t.Helper()
+		if a.status >= 300 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		return a
+	}
+	worker := ok(g.as(one, "POST", "/api/workers", `{"handlers":["far"],"capacity":1}`)).field(t, "id").(string)
+	at := "/api/workers/" + worker
+	ok(g.as(admin, "POST", "/api/jobs", text(map[string]any{"source": "name: far\nsteps: [{id: a, handler: far}]\n"})))
+	step := ok(g.as(one, "POST", at+"/exchange", `{"turn":1,"free":1}`)).field(t, "steps.0.step_id").(string)
+	report := fmt.Sprintf(`{"worker_id":%q,"claim":1}`, worker)
+	for path, body := range map[string]string{
+		at + "/exchange": `{"turn":2,"free":1}`, at + "/claim": `{"turn":2}`, at + "/heartbeat": `{}`, at + "/pause": `{}`, at + "/complete": `{}`,
+		"/api/steps/" + step + "/complete": report, "/api/steps/" + step + "/release": report,
+	} {
+		if a := g.as(other, "POST", path, body); a.status != http.StatusNotFound {
+			t.Errorf("%s of another token: %d %s, want 404", path, a.status, a.body)
+		}
+	}
+	own := ok(g.as(other, "POST", "/api/workers", `{}`)).field(t, "id").(string)
+	foreign := fmt.Sprintf(`{"turn":1,"reports":[{"step_id":%q,"claim":1,"outcome":"complete"}]}`, step)
+	if result := ok(g.as(other, "POST", "/api/workers/"+own+"/exchange", foreign)).field(t, "results.0"); result != "stale" {
+		t.Errorf("a report on the step of another worker is %v, want stale", result)
+	}
+	ok(g.as(one, "POST", at+"/heartbeat", `{}`))
+	ok(g.as(one, "POST", "/api/steps/"+step+"/complete", report))
+	ok(g.as(admin, "POST", at+"/heartbeat", `{}`))
 }

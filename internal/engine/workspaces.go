@@ -5,8 +5,10 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trail"
 )
 
 // JobWorkspace returns the id and the workspace of a job. The error is of kind NotFound if
@@ -33,4 +35,17 @@ func (e *Engine) WorkerWorkspace(ctx context.Context, key rowkey.Worker) (string
 		return "", err
 	}
 	return w.Workspace, nil
+}
+
+// WorkerOwner returns who has registered a worker that exists.
+func (e *Engine) WorkerOwner(ctx context.Context, key rowkey.Worker) (actor string, err error) {
+	first := errors.New("it is the first entry")
+	err = trail.EachEntry(ctx, e.store, store.WorkerEntity(key), func(entry *audit.Entry) error {
+		actor = entry.Actor
+		return first
+	})
+	if errors.Is(err, first) {
+		err = nil
+	}
+	return actor, err
 }
