@@ -31,7 +31,7 @@ func (a *app) serveFar(ctx context.Context, s *service, node pawl.Node) error {
 				return err
 			}
 			end, err := daemon.ServeReadiness(ctx, p, m, func(ctx context.Context) []string {
-				if _, err := cl.Workers.List(ctx, pawl.WorkerQuery{Limit: 1}); err != nil {
+				if _, err := cl.Link().Followed(ctx); err != nil {
 					return []string{err.Error()}
 				}
 				return nil

@@ -65,3 +65,14 @@ func (e *Engine) ActWorker(ctx context.Context, worker pawl.ID, event machine.Ev
 func (e *Engine) LogEnd(ctx context.Context, step pawl.StepKey, claim int, stream string) (int64, error) {
 	return when(e.jobKeys(ctx, step.Job), func() (int64, error) { return e.of.LogEnd(ctx, step, claim, stream) })
 }
+
+// EndOf returns who has ended a worker that the principal may act for.
+func (e *Engine) EndOf(ctx context.Context, worker pawl.ID) (none link.WorkerEnd, _ error) {
+	if err := e.mine(ctx, worker); err != nil {
+		return none, err
+	}
+	if _, err := e.of.Worker(ctx, worker); err != nil { // it has to exist
+		return none, err
+	}
+	return e.of.WorkerEnd(ctx, worker.WorkerKey())
+}

@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,11 +13,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // A guarded is a site that requires tokens.
@@ -439,4 +444,37 @@ func TestOwnWorkers(t *testing.T) {
 	ok(g.as(one, "POST", at+"/heartbeat", `{}`))
 	ok(g.as(one, "POST", "/api/steps/"+step+"/complete", report))
 	ok(g.as(admin, "POST", at+"/heartbeat", `{}`))
+}
+
+// TestAWorkerNeedsItsRoleAlone: a worker over HTTP lives with a token of the role worker, its
+// end included.
+func TestAWorkerNeedsItsRoleAlone(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	admin, _ := g.token("admin", nil, pawl.RoleAdmin)
+	secret, _ := g.token("far", nil, pawl.RoleWorker)
+	c, err := client.Open(t.Context(), g.url, client.Config{Token: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w, err := worker.New(c, worker.Config{Name: "far", Poll: 20 * time.Millisecond, Beat: 100 * time.Millisecond, Silence: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker.Handle(w, "far", func(context.Context, any) (string, error) { return "done", nil })
+	over := make(chan error, 1)
+	go func() { over <- w.Run(t.Context()) }()
+	job := g.as(admin, "POST", "/api/jobs", text(map[string]any{"source": "name: far\nsteps: [{id: a, handler: far}]\n"})).field(t, "id").(string)
+	if status := g.as(admin, "GET", "/api/jobs/"+job+"?wait=ended", "").field(t, "status"); status != "COMPLETED" {
+		t.Errorf("the job is %v", status)
+	}
+	id := g.as(admin, "GET", "/api/workers", "").field(t, "items.0.id").(string)
+	if a := g.as(admin, "POST", "/api/supervisor/workers/"+id+"/terminate", `{"reason":"enough"}`); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	var ended *worker.TerminatedError
+	if err := <-over; !errors.As(err, &ended) || ended.Reason != "enough" || ended.Actor != "token:admin" {
+		t.Errorf("the worker ends with %v, want that token:admin has ended it: enough", err)
+	}
 }

@@ -381,6 +381,10 @@ func testContract(t *testing.T, d *drive) {
 	d.want(409, "POST", at+"/start", "")
 	d.want(200, "POST", at+"/complete", `{"reason":"drained"}`)
 	d.want(410, "POST", at+"/heartbeat", "")
+	if end := d.want(200, "GET", at+"/end", ""); end.field(t, "reason") != "drained" || end.field(t, "operator") != false {
+		t.Errorf("the end of the worker: %s", end.body)
+	}
+	d.want(404, "GET", "/api/workers/w_1/end", "")
 	d.want(410, "POST", at+"/exchange", `{"turn":5,"free":1}`)
 	d.want(409, "POST", "/api/workers/"+clerk+"/exchange", `{"turn":1}`)
 	d.want(404, "POST", "/api/workers/w_1/exchange", `{"turn":1}`)

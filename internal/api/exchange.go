@@ -34,6 +34,8 @@ func (s *Service) exchangeOperations() []operation {
 			summary: "End a worker that has drained", detail: "Ends a worker as COMPLETED, or as TERMINATED if it has never had a task.", add: does(s, s.actWorker(lifecycle.WorkerCompleteTasks))},
 		{id: "fail-worker", method: post, path: "/api/workers/{id}/fail", role: Worker, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "End a worker that cannot go on", detail: "Ends a worker as FAILED. Its steps go to others.", add: does(s, s.actWorker(lifecycle.WorkerErrorUnrecoverable))},
+		{id: "get-worker-end", method: get, path: "/api/workers/{id}/end", role: Worker, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Say who has ended a worker", detail: "Says who made the last move of a worker, why, and whether an operator has ended it.", add: does(s, s.workerEnd)},
 		{id: "find-ended-jobs", method: post, path: "/api/jobs/ended", role: Worker, repeat: reads, tag: tag,
 			summary: "Say which jobs have ended", detail: "Of the given jobs, those that will not run again: they have ended, or do not exist.", add: does(s, s.endedJobs)},
 		{id: "complete-step", method: post, path: "/api/steps/{id}/complete", role: Worker, repeat: fenced, errors: once, tag: tag,
@@ -128,6 +130,25 @@ func (s *Service) actWorker(event machine.Event) func(context.Context, *struct {
 		c.Actor = id.Public(pawl.WorkerPrefix)
 		return receiptOf(s.Engine.ActWorker(ctx, id, event, c))
 	}
+}
+
+// A workerEnd says who has ended a worker.
+type workerEnd struct {
+	Actor    string `json:"actor"`
+	Reason   string `json:"reason"`
+	Operator bool   `json:"operator" doc:"An operator has ended it, and neither the worker itself nor the engine, which takes it for dead when it is silent."`
+}
+
+func (s *Service) workerEnd(ctx context.Context, in *struct{ WorkerPath }) (*body[workerEnd], error) {
+	id, err := in.worker()
+	if err != nil {
+		return nil, err
+	}
+	end, err := s.Engine.EndOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &body[workerEnd]{workerEnd{end.Actor, end.Reason, end.Operator}}, nil
 }
 
 func (s *Service) endedJobs(ctx context.Context, in *struct {

@@ -181,16 +181,18 @@ func (e *Engine) WorkerEnd(ctx context.Context, worker rowkey.Worker) (link.Work
 	if t == nil {
 		return link.WorkerEnd{}, pawl.Errorf(pawl.Invalid, "the worker was not registered through this client")
 	}
-	v, err := e.Worker(ctx, t.worker.ID)
-	if pawl.KindOf(err) == pawl.NotFound && err != nil {
+	end, err := read[struct {
+		Actor    string `json:"actor"`
+		Reason   string `json:"reason"`
+		Operator bool   `json:"operator"`
+	}](ctx, e, "get-worker-end", t.path("/end"))
+	switch {
+	case err != nil && pawl.KindOf(err) == pawl.NotFound:
 		return link.WorkerEnd{Reason: "the server does not know it"}, nil
-	}
-	if err != nil || len(v.StateHistory) == 0 {
+	case err != nil:
 		return link.WorkerEnd{}, err
 	}
-	last := v.StateHistory[len(v.StateHistory)-1]
-	return link.WorkerEnd{Actor: last.Actor, Reason: last.Reason,
-		Operator: last.To == lifecycle.WorkerTerminated && last.Actor != "engine" && last.Actor != v.ID}, nil
+	return link.WorkerEnd{Actor: end.Actor, Reason: end.Reason, Operator: end.Operator}, nil
 }
 
 // maxEnded is how many jobs one request asks about.

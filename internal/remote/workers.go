@@ -62,4 +62,7 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 }
 
 // Followed reports true: a server evaluates jobs and fires schedules.
-func (e *Engine) Followed(context.Context) (bool, error) { return true, nil }
+func (e *Engine) Followed(ctx context.Context) (bool, error) {
+	err := e.greet(ctx)
+	return err == nil, err
+}
