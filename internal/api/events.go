@@ -71,7 +71,7 @@ func (s *Service) eventFilter(ctx context.Context, in *EventsInput) (*pawl.Event
 
 // addEvents declares the stream, whose data are events as JSON.
 func (s *Service) addEvents(to huma.API, o huma.Operation) {
-	schema := to.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[pawl.Event](), true, "Event")
+	schema := newSchemas().Schema(reflect.TypeFor[pawl.Event](), false, "Event") // a component would be one that nothing refers to
 	o.Responses = map[string]*huma.Response{"200": {Description: "Server-sent events. The data of the event transition is a move. The event gap has the reason, and bye ends the stream.",
 		Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events, as the HTML standard describes them.",
 			Extensions: map[string]any{"x-pawl-data": schema}}}}}}

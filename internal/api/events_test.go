@@ -184,7 +184,7 @@ func TestEvents(t *testing.T) {
 // checkEvents holds events against the document.
 func (d *drive) checkEvents(list []pawl.Event) {
 	d.t.Helper()
-	schema, err := d.schemas.Compile("openapi.json#/components/schemas/Event")
+	schema, err := d.schemas.Compile("openapi.json#/paths/~1api~1events/get/responses/200/content/text~1event-stream/schema/x-pawl-data")
 	if err != nil {
 		d.t.Fatal(err)
 	}
