@@ -44,7 +44,7 @@ func Start(ctx context.Context, durable bool) (*Cluster, error) {
 		c.remove()
 		return nil, err
 	}
-	if c.port, err = freePort(); err != nil {
+	if err = c.pickPort(); err != nil {
 		c.remove()
 		return nil, err
 	}
@@ -53,6 +53,14 @@ func Start(ctx context.Context, durable bool) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// pickPort sets the address, for all starts.
+func (c *Cluster) pickPort() (err error) {
+	if c.port, err = freePort(); err == nil {
+		c.URL = address(c.port, "postgres")
+	}
+	return err
 }
 
 // prepare makes the folder, owned by the account that runs the server, and the
@@ -119,7 +127,7 @@ func (c *Cluster) serve(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	c.URL, c.exited = address(c.port, "postgres"), make(chan struct{})
+	c.exited = make(chan struct{})
 	c.server = c.command(context.WithoutCancel(ctx), "postgres", settings(c.data(), c.port, c.durable)...)
 	c.server.Stdout, c.server.Stderr = log, log
 	if err := startPinned(c.server, c.exited); err != nil {

@@ -28,7 +28,7 @@ func (c *Cluster) Standby(ctx context.Context) (*Cluster, error) {
 }
 
 // follow copies a primary and starts a server on the copy.
-func (c *Cluster) follow(ctx context.Context, primary *Cluster) (err error) {
+func (c *Cluster) follow(ctx context.Context, primary *Cluster) error {
 	if err := c.makeFolder(); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *Cluster) follow(ctx context.Context, primary *Cluster) (err error) {
 	if out, err := backup.CombinedOutput(); err != nil {
 		return fmt.Errorf("pg_basebackup: %w: %s", err, out)
 	}
-	if c.port, err = freePort(); err != nil {
+	if err := c.pickPort(); err != nil {
 		return err
 	}
 	return c.serve(ctx)
