@@ -62,7 +62,7 @@ func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 		}
 	}
 	e := &Engine{base: u, token: c.Token, pause: firstPause, http: newClient(16, secure), beats: newClient(1, secure)}
-	if err := e.greet(ctx); err != nil {
+	if e.program, err = e.greet(ctx); err != nil {
 		e.Close()
 		return nil, err
 	}
@@ -88,21 +88,20 @@ func (e *Engine) Close() {
 	e.beats.CloseIdleConnections()
 }
 
-// greet requires that the server speaks this version of the API.
-func (e *Engine) greet(ctx context.Context) error {
+// greet requires that the server speaks this version of the API, and returns that of its program.
+func (e *Engine) greet(ctx context.Context) (program string, err error) {
 	var v struct {
 		Version string `json:"version"`
 		API     int    `json:"api"`
 	}
 	if _, err := e.get(ctx, &v, "get-version", "/api/version"); err != nil {
-		return err
+		return "", err
 	}
 	if v.API != API {
-		return &pawl.Error{Kind: pawl.Invalid, Message: "the server at " + e.base + " is no Pawl server of version 1 of the API",
+		return "", &pawl.Error{Kind: pawl.Invalid, Message: "the server at " + e.base + " is no Pawl server of version 1 of the API",
 			Hint: "name the URL that \"pawl service list\" shows on its machine, without a path"}
 	}
-	e.program = v.Version
-	return nil
+	return v.Version, nil
 }
 
 // parse returns the URL of a server without a slash at its end.

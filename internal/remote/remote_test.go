@@ -427,3 +427,25 @@ func TestPruneGoesOn(t *testing.T) {
 		t.Errorf("%v, told %v (-want +got):\n%s", err, told, diff)
 	}
 }
+
+// TestFollowed: a worker finds out whether the server is there, beside requests of others.
+func TestFollowed(t *testing.T) {
+	t.Parallel()
+	e := fake(t, func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusNotFound, `"code":"NO_SUCH_OPERATION"`)
+	})
+	var both sync.WaitGroup
+	both.Go(func() {
+		for range 20 {
+			if followed, err := e.Followed(t.Context()); !followed || err != nil {
+				t.Errorf("followed: %v, %v", followed, err)
+			}
+		}
+	})
+	for range 20 {
+		if _, err := e.Counts(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "of version 1.0") {
+			t.Errorf("a missing operation: %v", err)
+		}
+	}
+	both.Wait()
+}

@@ -63,6 +63,6 @@ func (e *Engine) TerminateWorker(ctx context.Context, id pawl.ID, c pawl.Change)
 
 // Followed reports true: a server evaluates jobs and fires schedules.
 func (e *Engine) Followed(ctx context.Context) (bool, error) {
-	err := e.greet(ctx)
+	_, err := e.greet(ctx)
 	return err == nil, err
 }
