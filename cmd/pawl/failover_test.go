@@ -83,7 +83,7 @@ func TestFailover(t *testing.T) {
 	f.say("audit", "verify")
 }
 
-// submitUntil submits a job, as often as it takes to get an answer.
+// submitUntil submits a job, and repeats the request until it gets a response.
 func (f *fleet) submitUntil(c *client.Client, n int) (id pawl.ID) {
 	f.t.Helper()
 	def, err := workflow.Parse("effective", []byte(effective))

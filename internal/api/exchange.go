@@ -189,7 +189,7 @@ func (b *ByWorker) worker() (pawl.ID, error) {
 	return id, nil
 }
 
-// A reported is the answer to a report.
+// reported is the response to a report of one step.
 type reported struct {
 	Result string `json:"result" enum:"accepted,duplicate" doc:"duplicate: the worker had reported it before."`
 }

@@ -38,8 +38,8 @@ func TestAServerThatStops(t *testing.T) {
 	}
 }
 
-// TestNoRoomToWait: a server that has as many exchanges waiting as it may answers others at
-// once, with the time of the next one.
+// TestNoRoomToWait: once the limit of waiting exchanges is reached, the server does not let
+// another one wait: it returns an empty response, with the time until the next exchange.
 func TestNoRoomToWait(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

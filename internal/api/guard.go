@@ -50,7 +50,7 @@ type GuardConfig struct {
 }
 
 // Guard returns a handler that passes on to next the requests of callers that its gate lets in,
-// with their principals in the contexts. It answers all else with a problem:
+// with their principals in the contexts. It refuses everything else with a problem:
 //
 //   - a Host that is not of the loopback interface, with 403, unless tokens are required: a web
 //     page whose name leads here would otherwise speak for this machine (DNS rebinding);

@@ -12,7 +12,7 @@ const (
 	logChunk = 64 << 10 // bytes
 )
 
-// A logged is the answer to an append.
+// logged is the response of append-log.
 type logged struct {
 	Offset    int64 `json:"offset" doc:"The end of what is stored: the offset of the next append."`
 	Truncated bool  `json:"truncated,omitempty" doc:"The stream is longer than what is stored of it, 1 MiB."`
