@@ -183,9 +183,6 @@ func (e *Engine) firstVisit(ctx context.Context, v *visit, reports []link.Report
 	if err != nil {
 		return err
 	}
-	if link.Retryable(errs[0]) {
-		return errs[0] // the same for all, since they were one commit
-	}
 	if out.Reported, err = e.reported(commit, stored, errs); err != nil {
 		return err
 	}
@@ -255,9 +252,6 @@ func (e *Engine) ReportSteps(ctx context.Context, reports []link.Report) ([]link
 	if err != nil {
 		return nil, err
 	}
-	if len(errs) > 0 && link.Retryable(errs[0]) {
-		return nil, errs[0]
-	}
 	return e.reported(ctx, stored, errs)
 }
 
@@ -271,12 +265,15 @@ func (e *Engine) reportsOf(reports []link.Report) (cmds []command, stored []*rep
 }
 
 // reported returns what became of reports that were committed. Those that the fence has
-// refused are judged by the trail: only what was not reported before is a refused fact.
+// refused are judged by the trail: only what was not reported before is a refused fact. An
+// error means that some are not stored, and that all have to be sent again.
 func (e *Engine) reported(ctx context.Context, stored []*report, errs []error) ([]link.Reported, error) {
 	results := make([]link.Reported, len(stored))
 	for i, r := range stored {
 		results[i] = link.Reported{Result: link.Accepted, Current: r.current}
 		switch {
+		case link.Retryable(errs[i]):
+			return nil, errs[i]
 		case errs[i] != nil:
 			if pawl.KindOf(errs[i]) != pawl.NotFound {
 				e.log.Error("a report was not accepted", "step", r.r.Step.String(), "error", errs[i])

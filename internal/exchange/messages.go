@@ -30,7 +30,7 @@ type Request struct {
 	Reports []Report `json:"reports,omitempty" maxItems:"200" doc:"Outcomes of steps."`
 	Free    int      `json:"free,omitempty" minimum:"0" maximum:"1000" doc:"How many steps the worker can take, including the places of those that it reports."`
 	WaitMS  *int64   `json:"wait_ms,omitempty" minimum:"0" maximum:"25000" doc:"How long to wait for steps if there is nothing else to answer. Default 25000."`
-	Holding []Claim  `json:"holding,omitempty" maxItems:"2000" doc:"All claims that the worker knows it has, with those whose reports were not acknowledged. Send it in the first exchange and after each one that failed: what the worker holds beside them is delivered again."`
+	Holding []Claim  `json:"holding,omitzero" required:"false" maxItems:"2000" doc:"All claims that the worker knows it has, with those whose reports were not acknowledged. Send it in the first exchange and after each one that failed: what the worker holds beside them is delivered again."`
 }
 
 // A Report is the outcome of a claim.

@@ -49,8 +49,12 @@ func (e *Engine) foreign(status int) error {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		err.Kind = pawl.Refused
 	}
-	return err
+	return &named{err, errForeign}
 }
+
+// errForeign is an answer that says nothing about the request: something between this process
+// and the server has given it, or what listens there is no server.
+var errForeign = errors.New("the answer is not that of a Pawl server")
 
 // kinds are the kinds of errors by status, but for internal ones.
 var kinds = map[int]pawl.Kind{

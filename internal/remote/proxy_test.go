@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,7 +91,7 @@ func (p *badProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 5:
 		time.Sleep(time.Duration(p.roll(50)) * time.Millisecond)
 	case 6:
-		w.WriteHeader(http.StatusBadGateway)
+		w.WriteHeader([]int{http.StatusBadGateway, http.StatusNotFound, http.StatusInternalServerError, http.StatusBadRequest}[p.roll(4)%4])
 		return
 	}
 	to := answer(r.Context())
@@ -182,8 +184,12 @@ func testABadProxy(t *testing.T, where string, seed uint64) {
 	for _, id := range ids {
 		j, err := first.Wait(ctx, id)
 		if err != nil {
-			v, _ := first.Job(t.Context(), id)
-			t.Fatalf("a job does not end: %v\n%+v", err, v.Steps)
+			_ = first.History(context.Background(), id, func(tr pawl.Transition) error {
+				t.Logf("%v %s %s %v->%v by %s %s", tr.At, tr.Entity, tr.Event, tr.From, tr.To, tr.Actor, tr.Metadata)
+				return nil
+			})
+			mu.Lock()
+			t.Fatalf("a job does not end: %v; what was run of it:\n%v", err, ran)
 		}
 		if j.State != lifecycle.JobCompleted {
 			t.Errorf("a job is %s: %v", j.State, j.Error)
@@ -225,4 +231,36 @@ func claimOf(t *testing.T, tr pawl.Transition) string {
 	}
 	must(t, json.Unmarshal(tr.Metadata, &told))
 	return fmt.Sprint(told.Claim)
+}
+
+// TestAWorkerWithNothingFindsWhatItWasGiven: the answer that gives a step to a worker that has
+// none is lost. The worker says that it has none, and the step is delivered again.
+func TestAWorkerWithNothingFindsWhatItWasGiven(t *testing.T) { // T5
+	t.Parallel()
+	s := newSite(t)
+	var lost atomic.Bool
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := httptest.NewRecorder()
+		s.handler.ServeHTTP(to, r)
+		if strings.Contains(to.Body.String(), `"step_id"`) && lost.CompareAndSwap(false, true) {
+			panic(http.ErrAbortHandler)
+		}
+		maps.Copy(w.Header(), to.Header())
+		w.WriteHeader(to.Code)
+		_, _ = w.Write(to.Body.Bytes()) // the client may be gone
+	}))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	t.Cleanup(server.Close)
+	_, stop := far(t, server.URL, worker.Config{Name: "far"}, func(w *worker.Worker) {
+		worker.Handle(w, "far", func(context.Context, struct{}) (int, error) { return 1, nil })
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	j, err := s.local.Wait(ctx, submit(t, s.local, "name: one\nsteps: [{id: a, handler: far}]\n", ""))
+	must(t, err)
+	if j.State != lifecycle.JobCompleted || !lost.Load() {
+		t.Errorf("the job is %s; an answer was lost: %v", j.State, lost.Load())
+	}
+	must(t, stop())
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -44,7 +45,8 @@ func (t *talks) begin(e *Engine, w *pawl.Worker, before *link.Predecessor) {
 	if before != nil {
 		delete(t.all, before.Worker)
 	}
-	t.all[w.Key()] = &talk{e: e, worker: w, held: make(map[link.Stop]*holding), unsure: true}
+	t.all[w.Key()] = &talk{e: e, worker: w, held: make(map[link.Stop]*holding), unsure: true,
+		underway: make(map[int64]bool), over: make(map[link.Stop]int64)}
 }
 
 // step returns the id of a step that a worker of this process holds.
@@ -93,6 +95,9 @@ type talk struct {
 	unsure bool // the next exchange has to say what is held
 	doubts int  // how often it became unsure
 	poll   *slots
+
+	underway map[int64]bool      // the turns of exchanges without an answer
+	over     map[link.Stop]int64 // claims that were reported, and the last turn that may still deliver them
 }
 
 // A holding is a claim that was delivered.
@@ -205,6 +210,7 @@ func (t *talk) exchange(ctx context.Context, reports []link.Report, free int, wa
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r, doubts := t.request(reports, free, wait)
+	defer t.ended(r.Turn)
 	var a exchange.Answer
 	err := t.e.once(limited, &call{operation: "exchange", method: http.MethodPost, path: t.path("/exchange"), body: r}, &a)
 	if err != nil {
@@ -224,6 +230,7 @@ func (t *talk) request(reports []link.Report, free int, wait time.Duration) (r *
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn++
+	t.underway[t.turn] = true
 	ms := wait.Milliseconds()
 	r = &exchange.Request{Turn: t.turn, Free: min(free, exchange.MaxFree), WaitMS: &ms}
 	for i := range reports {
@@ -242,6 +249,18 @@ func (t *talk) request(reports []link.Report, free int, wait time.Duration) (r *
 		}
 	}
 	return r, t.doubts
+}
+
+// ended forgets the claims that no exchange under way can deliver any more.
+func (t *talk) ended(turn int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.underway, turn)
+	oldest := t.turn + 1
+	for turn := range t.underway {
+		oldest = min(oldest, turn)
+	}
+	maps.DeleteFunc(t.over, func(_ link.Stop, last int64) bool { return last < oldest })
 }
 
 // doubtful reports whether an answer may be lost.
@@ -266,7 +285,7 @@ func (t *talk) failed(r *exchange.Request, err error) error {
 		if t.turn = max(t.turn, over.Current); later && len(r.Reports) == 0 {
 			return nil
 		}
-	case pawl.KindOf(err) == pawl.Invalid:
+	case pawl.KindOf(err) == pawl.Invalid && !errors.Is(err, errForeign):
 		return err
 	}
 	return &link.CommitError{Err: err}
@@ -280,7 +299,9 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 		t.unsure = false
 	}
 	for i := range reports {
-		delete(t.held, link.Stop{StepKey: reports[i].Step, Claim: reports[i].Claim})
+		c := link.Stop{StepKey: reports[i].Step, Claim: reports[i].Claim}
+		delete(t.held, c)
+		t.over[c] = t.turn
 	}
 	gone, err := stopsOf(a.Gone)
 	if err != nil {
@@ -303,8 +324,8 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	for i := range a.Steps {
 		s := &a.Steps[i]
 		c := claims[i]
-		if t.held[c] != nil {
-			continue
+		if _, reported := t.over[c]; reported || t.held[c] != nil {
+			continue // another answer had it
 		}
 		id, _ := pawl.ParseID(pawl.StepPrefix, s.StepID) // it was read before
 		t.held[c] = &holding{step: id}
