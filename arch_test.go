@@ -32,7 +32,7 @@ var order = [][]string{
 	{"audit"},
 	{"internal/rowkey"},
 	{"."},
-	{"internal/bearer"},
+	{"internal/bearer", "internal/session"},
 	{"internal/document"},
 	{"workflow"},
 	{"internal/decide"},
@@ -67,7 +67,7 @@ var order = [][]string{
 	{"internal/metrics"},
 	{"internal/inspect"},
 	{"internal/access"},
-	{"internal/api"},
+	{"internal/api", "internal/oidc", "internal/oidc/oidctest"},
 	{"internal/daemon"},
 	{"internal/expressions"},
 	{"internal/rehearsal"},
@@ -88,7 +88,7 @@ var order = [][]string{
 var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "pawltest", "supervisor", "worker", "workflow"}
 
 // testOnly are the packages that only tests import.
-var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/lab/pgtest", "pawltest"}
+var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/lab/pgtest", "internal/oidc/oidctest", "pawltest"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.

@@ -42,6 +42,10 @@ type TokenPlan struct {
 	Roles      []Role    // at least one
 	Workspaces []string  // none: all
 	ExpiresAt  Timestamp // 0: never
+
+	// Certificate is the SHA-256 of a client certificate in DER, as 64 hexadecimal digits: who
+	// shows it to a server is this token. Empty: the token has a secret.
+	Certificate string
 }
 
 // A NewToken is a token that was made, and its secret, which is shown this once.

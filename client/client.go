@@ -91,6 +91,10 @@ type Config struct {
 	// CA has the certificates, in PEM, that the certificate of a server of Open is signed by.
 	// Empty: those of the system.
 	CA []byte
+
+	// Cert and Key are the certificate by which a server of Open knows this client, and its key,
+	// in PEM. Empty: it shows none.
+	Cert, Key []byte
 }
 
 // A Client uses one engine.
@@ -127,7 +131,7 @@ func Over(e link.Engine, c Config, close func() error) *Client {
 // errors of kind Invalid; a server out of reach is one of kind Unavailable; a token that the
 // server does not accept, or that does not have the role for a request, is one of kind Refused.
 func Open(ctx context.Context, url string, c Config) (*Client, error) {
-	e, err := remote.Open(ctx, url, remote.Config{Token: c.Token, CA: c.CA})
+	e, err := remote.Open(ctx, url, remote.Config{Token: c.Token, CA: c.CA, Cert: c.Cert, Key: c.Key})
 	if err != nil {
 		return nil, err
 	}

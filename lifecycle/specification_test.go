@@ -104,6 +104,7 @@ paused remove removed
 		rows: `
 active revoke revoked
 active expire expired
+active extend active
 `}, {
 		name: "service", create: "add", // S15
 		states: "stopped trying_to_start running degraded trying_to_stop failed removed",

@@ -9,11 +9,13 @@ const (
 	TokenExpired machine.State = "expired"
 )
 
-// The events of a token. TokenExpire is that of its deadline.
+// The events of a token. TokenExpire is that of its deadline, and TokenExtend puts that off: a
+// session that is used lasts longer.
 const (
 	TokenCreate machine.Event = "create"
 	TokenRevoke machine.Event = "revoke"
 	TokenExpire machine.Event = "expire"
+	TokenExtend machine.Event = "extend"
 )
 
 // Token lets a program use the HTTP API of a server.
@@ -28,6 +30,7 @@ var Token = &machine.Machine{
 		TokenActive: {
 			TokenRevoke: TokenRevoked,
 			TokenExpire: TokenExpired,
+			TokenExtend: TokenActive,
 		},
 	},
 }

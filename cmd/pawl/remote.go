@@ -44,7 +44,7 @@ func (a *app) locate(c *cobra.Command) error {
 		a.server = a.getenv("PAWL_SERVER")
 	}
 	if a.server == "" {
-		for flag, value := range map[string]string{"--token-file": a.tokenFile, "--ca": a.ca} {
+		for flag, value := range map[string]string{"--token-file": a.tokenFile, "--ca": a.ca, "--cert": a.cert, "--key": a.key} {
 			if value != "" {
 				return usage("name the server with --server or PAWL_SERVER", "%s is for a server", flag)
 			}
@@ -72,6 +72,14 @@ func (a *app) onServer(ctx context.Context, f func(*client.Client) error) (err e
 	}
 	if a.ca != "" {
 		if c.CA, err = files.Read(a.ca, maxCA); err != nil {
+			return err
+		}
+	}
+	if a.cert != "" || a.key != "" {
+		if c.Cert, err = files.Read(a.cert, maxCA); err != nil {
+			return err
+		}
+		if c.Key, err = files.Read(a.key, maxCA); err != nil {
 			return err
 		}
 	}

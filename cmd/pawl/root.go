@@ -19,6 +19,7 @@ type app struct {
 	*process
 	database  string
 	server    string // the URL of a server, to be used instead of a database; or empty
+	cert, key string // the files with the certificate to show to the server, and its key
 	tokenFile string // the file with the secret of a token for the server; empty: PAWL_TOKEN
 	ca        string // the file with the certificates that the server's is signed by; empty: the system's
 	workspace string
@@ -87,6 +88,8 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.database, "database", "", "database: a SQLite file or URL, or a PostgreSQL URL (env PAWL_DATABASE)")
 	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a database (env PAWL_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file with the secret of a token for the server (env PAWL_TOKEN: the secret itself)")
+	f.StringVar(&a.cert, "cert", "", "file with the certificate to show to the server instead of a token, in PEM")
+	f.StringVar(&a.key, "key", "", "file with the key of that certificate, in PEM")
 	f.StringVar(&a.ca, "ca", "", "file with the certificates that the server's is signed by, in PEM; default: those of the system")
 	f.StringVar(&a.workspace, "workspace", "", `namespace of jobs and workers (env PAWL_WORKSPACE; default "default")`)
 	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to stderr: debug, info, warn or error")
@@ -152,6 +155,9 @@ func (a *app) repeated() string {
 	}
 	if a.tokenFile != "" {
 		words += " --token-file " + console.Shell(a.tokenFile)
+	}
+	if a.cert != "" {
+		words += " --cert " + console.Shell(a.cert) + " --key " + console.Shell(a.key)
 	}
 	if a.ca != "" {
 		words += " --ca " + console.Shell(a.ca)

@@ -104,6 +104,8 @@ type service struct {
 	auth      string        // who needs a token: those of other machines, or all
 	tlsCert   string        // the file of the port's certificate; empty: no TLS
 	tlsKey    string
+	clientCA  string // the file of the certificates that those of clients are signed by; empty: they show none
+	login     login
 }
 
 const (
@@ -126,6 +128,8 @@ func (s *service) bindEngine(c *cobra.Command) {
 	c.Flags().StringVar(&s.auth, "auth", authLocal, "who needs a token: local, only callers from other machines; required, all")
 	c.Flags().StringVar(&s.tlsCert, "tls-cert", "", "the file of the certificate, in PEM, to serve HTTPS; it is read again when it changes")
 	c.Flags().StringVar(&s.tlsKey, "tls-key", "", "the file of its key, in PEM")
+	c.Flags().StringVar(&s.clientCA, "tls-client-ca", "", "the file of the certificates that sign those of clients, in PEM; see \"pawl help token create\"")
+	s.login.bind(c)
 }
 
 func (s *service) bindWorker(c *cobra.Command) {
@@ -183,10 +187,12 @@ func (s *service) checkAccess() error {
 		return usage("", "--auth %q: want %s or %s", s.auth, authLocal, authRequired)
 	case (s.tlsCert == "") != (s.tlsKey == ""):
 		return usage("", "--tls-cert and --tls-key: want both, or none")
-	case s.listen == noPort && (s.tlsCert != "" || s.auth == authRequired):
-		return usage("", "--listen %s: want a port for --tls-cert and --auth %s", noPort, authRequired)
+	case s.clientCA != "" && s.tlsCert == "":
+		return usage("", "--tls-client-ca: want --tls-cert and --tls-key, too")
+	case s.listen == noPort && (s.tlsCert != "" || s.auth == authRequired || s.login.Issuer != ""):
+		return usage("", "--listen %s: want a port for --tls-cert, --oidc-issuer and --auth %s", noPort, authRequired)
 	}
-	return nil
+	return s.login.check()
 }
 
 // listenHint says how a process may listen on an address that other machines reach.
@@ -380,7 +386,7 @@ func (a *app) portOf(s *service) (*daemon.Port, error) {
 	var cert *daemon.Certificate
 	if s.tlsCert != "" {
 		var err error
-		if cert, err = daemon.OpenCertificate(s.tlsCert, s.tlsKey, a.log); err != nil {
+		if cert, err = daemon.OpenCertificate(s.tlsCert, s.tlsKey, s.clientCA, a.log); err != nil {
 			return nil, usage(console.Hint(err), "--tls-cert: %s", err)
 		}
 	}
@@ -433,7 +439,7 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, m *metrics.Met
 			return err
 		}
 	}
-	return (&daemon.Daemon{Required: required, Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
+	return (&daemon.Daemon{Required: required, URL: s.login.URL, Login: s.login.config(), Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
 		Examine: (&doctor.Doctor{
 			Diagnose: func(ctx context.Context) []health.Finding { return l.database.Diagnose(ctx, 0, a.log) },
 			Open: func(context.Context) (store.Store, *client.Client, func() error, error) {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/age"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
 )
 
 const tokenLong = `Make the tokens by which programs and people use a server, and revoke them.
@@ -39,13 +42,16 @@ const tokenCreateLong = `Make a token, and print its secret on the last line of 
 --out names, which only you can read. The secret is stored nowhere and shown this once: the
 database has its SHA-256.
 
+With --client-cert the token has no secret: who shows that certificate to a server with
+--tls-client-ca is the token.
+
 A NAME belongs to one active token. --expires is from now on, such as 12h or 90d; without it
 the token lasts until it is revoked.`
 
 func newTokenCreate(a *app) *cobra.Command {
 	var plan pawl.TokenPlan
 	var expires age.Age
-	roles, form, reason, out := []string(nil), formText, "", ""
+	roles, form, reason, out, cert := []string(nil), formText, "", "", ""
 	c := &cobra.Command{
 		Use: "create NAME --role ROLE...", Short: "Make a token", Long: tokenCreateLong,
 		Example: "  pawl token create ada --role admin\n  pawl token create ci --role operator --workspace builds --expires 90d --out ci.token\n  pawl token create grafana --role viewer -o json",
@@ -58,6 +64,15 @@ func newTokenCreate(a *app) *cobra.Command {
 			for _, r := range roles {
 				plan.Roles = append(plan.Roles, pawl.Role(r))
 			}
+			if cert != "" && out != "" {
+				return usage("", "--client-cert and --out: a token with a certificate has no secret")
+			}
+			if cert != "" {
+				var err error
+				if plan.Certificate, err = certificateSum(cert); err != nil {
+					return err
+				}
+			}
 			if expires != 0 {
 				plan.ExpiresAt = pawl.Timestamp(pawl.Micros(time.Now().Add(time.Duration(expires))))
 			}
@@ -67,6 +82,7 @@ func newTokenCreate(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&roles, "role", nil, "what it may do: viewer, operator, admin or worker; may be repeated")
 	c.Flags().StringArrayVar(&plan.Workspaces, "workspace", nil, "a workspace that it is for; may be repeated; default all")
 	c.Flags().Var(&expires, "expires", "how long it lasts, such as 12h or 90d; at least 1h; default: until it is revoked")
+	c.Flags().StringVar(&cert, "client-cert", "", "file with the certificate of who is to be the token, in PEM, instead of a secret")
 	c.Flags().StringVar(&out, "out", "", "write the secret to this new file, which only you can read, instead of stdout")
 	bindReason(c, &reason)
 	bindForm(c, &form, "{id, .., secret}")
@@ -103,6 +119,10 @@ func (a *app) createToken(ctx context.Context, cl *client.Client, plan pawl.Toke
 	if form == formJSON {
 		return console.JSON(a.stdout, t)
 	}
+	if plan.Certificate != "" {
+		_, err := fmt.Fprintf(a.stdout, "token %s (%s) is made, for who shows the certificate with the SHA-256 %s\n", plan.Name, t.ID, plan.Certificate)
+		return err
+	}
 	if file != nil {
 		fmt.Fprintf(a.stderr, "token %s (%s) is made; its secret is in %s\n", plan.Name, t.ID, out)
 		return nil
@@ -110,6 +130,20 @@ func (a *app) createToken(ctx context.Context, cl *client.Client, plan pawl.Toke
 	fmt.Fprintf(a.stderr, "token %s (%s) is made; this is its secret, which is shown this once:\n", plan.Name, t.ID)
 	_, err = fmt.Fprintln(a.stdout, t.Secret)
 	return err
+}
+
+// certificateSum returns the SHA-256 of the first certificate in a file.
+func certificateSum(path string) (string, error) {
+	text, err := files.Read(path, maxCA)
+	if err != nil {
+		return "", err
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			return fmt.Sprintf("%x", sha256.Sum256(block.Bytes)), nil
+		}
+	}
+	return "", usage("", "--client-cert %s: want a certificate in PEM", path)
 }
 
 func newTokenList(a *app) *cobra.Command {

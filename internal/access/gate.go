@@ -2,6 +2,8 @@ package access
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"net"
 	"net/netip"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/bearer"
+	"github.com/pawl-dev/pawl/internal/session"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -44,6 +47,12 @@ type Config struct {
 	// Find reads a token by its id. The error is of kind NotFound if there is none.
 	Find func(context.Context, pawl.ID) (*pawl.Token, error)
 
+	// FindSum is Find for the active token with a sum. nil: certificates let nobody in.
+	FindSum func(context.Context, [32]byte) (*pawl.Token, error)
+
+	// Sessions makes sessions and ends them. nil: nobody can sign in.
+	Sessions Sessions
+
 	// Required: a caller without a token is nobody. Otherwise it is Local.
 	Required bool
 
@@ -60,6 +69,7 @@ type Gate struct {
 	mu     sync.Mutex
 	known  map[[32]byte]*known // by the sum of the secret
 	failed map[netip.Prefix]*rate.Limiter
+	codes  map[string]code
 }
 
 // A known token was let in before.
@@ -74,44 +84,117 @@ func New(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Gate{Config: c, known: map[[32]byte]*known{}, failed: map[netip.Prefix]*rate.Limiter{}}
+	return &Gate{Config: c, known: map[[32]byte]*known{}, failed: map[netip.Prefix]*rate.Limiter{}, codes: map[string]code{}}
 }
 
-// Enter returns who sends a request: the values of its header Authorization, and the address
-// that it comes from. The error is ErrUnauthenticated, a *LimitedError, or that of Find.
-func (g *Gate) Enter(ctx context.Context, authorization []string, address string) (*Principal, error) {
-	if len(authorization) == 0 {
-		if g.Required {
-			return &Principal{}, nil
+// Credentials are what a request shows of who sends it.
+type Credentials struct {
+	Authorization []string // the values of that header
+	Cookies       []string // the values of the cookies that may be of a session
+	Certificate   []byte   // the client's, verified, in DER; nil: it has none
+	Address       string   // that it comes from
+}
+
+// Enter returns who sends a request. The header Authorization is tried first, then the cookies,
+// then the certificate; a cookie or a certificate that is not valid counts as none. The error is
+// ErrUnauthenticated, a *LimitedError, or that of a look-up.
+func (g *Gate) Enter(ctx context.Context, c Credentials) (*Principal, error) {
+	if len(c.Authorization) > 0 {
+		secret, is := secretOf(c.Authorization)
+		if !is {
+			return nil, g.refuse(c.Address)
 		}
-		return Local(), nil
+		return g.bySecret(ctx, secret, c.Address, false)
 	}
-	secret, is := secretOf(authorization)
+	for _, secret := range c.Cookies {
+		if p, err := g.bySecret(ctx, secret, c.Address, true); !errors.Is(err, ErrUnauthenticated) {
+			return p, err
+		}
+	}
+	if c.Certificate != nil && g.FindSum != nil {
+		sum := sha256.Sum256(c.Certificate)
+		find := func(ctx context.Context) (*pawl.Token, error) { return g.FindSum(ctx, sum) }
+		if p, err := g.lookUp(ctx, sum, find, c.Address, false); !errors.Is(err, ErrUnauthenticated) {
+			return p, err
+		}
+	}
+	if g.Required {
+		return &Principal{}, nil
+	}
+	return Local(), nil
+}
+
+// bySecret returns who has a secret: that of a token, or of a session.
+func (g *Gate) bySecret(ctx context.Context, secret, address string, ofSession bool) (*Principal, error) {
 	id, wellFormed := bearer.Parse(secret)
-	if !is || !wellFormed {
+	if !wellFormed {
 		return nil, g.refuse(address)
 	}
-	sum := bearer.Sum(secret)
+	find := func(ctx context.Context) (*pawl.Token, error) { return g.Find(ctx, id) }
+	return g.lookUp(ctx, bearer.Sum(secret), find, address, ofSession)
+}
+
+// lookUp returns the principal of the active token with a sum.
+func (g *Gate) lookUp(ctx context.Context, sum [32]byte, find func(context.Context) (*pawl.Token, error), address string, ofSession bool) (*Principal, error) {
 	k := g.recent(sum)
 	if k == nil || g.Now().Sub(k.read) >= Fresh {
 		if k == nil && g.exhausted(address) {
 			return nil, g.refuse(address)
 		}
-		token, err := g.Find(ctx, id)
-		if err != nil && pawl.KindOf(err) != pawl.NotFound {
+		p, err := g.read(ctx, sum, find)
+		if err != nil {
 			return nil, err
 		}
-		if err != nil || token.State != lifecycle.TokenActive || !bearer.Is(secret, token.Sum) {
+		if p == nil {
 			g.drop(sum)
 			return nil, g.refuse(address)
 		}
-		k = g.keep(sum, token)
+		k = g.keep(sum, p)
 	}
 	if at := k.principal.ExpiresAt; at != 0 && at <= pawl.Micros(g.Now()) {
 		g.drop(sum)
 		return nil, g.refuse(address)
 	}
+	if k.principal.InSession() != ofSession {
+		return nil, g.refuse(address)
+	}
 	return k.principal, limited(k.rate, g.Now(), "this token sends more than 200 requests in a second")
+}
+
+// read reads a token from the database. It returns nil if there is none that is active and has
+// the sum.
+func (g *Gate) read(ctx context.Context, sum [32]byte, find func(context.Context) (*pawl.Token, error)) (*Principal, error) {
+	token, err := found(find(ctx))
+	if err != nil || token == nil || subtle.ConstantTimeCompare(token.Sum[:], sum[:]) != 1 {
+		return nil, err
+	}
+	subject, is := session.Subject(token.Name)
+	if !is {
+		return principalOf(token), nil
+	}
+	g.extend(ctx, token)
+	p := principalOf(token)
+	p.Name = subject
+	if id, err := pawl.ParseID(pawl.TokenPrefix, subject); err == nil { // the session of a token ends with it
+		parent, err := found(g.Find(ctx, id))
+		if err != nil || parent == nil {
+			return nil, err
+		}
+		p = principalOf(parent)
+		if p.ExpiresAt == 0 || p.ExpiresAt > token.ExpiresAt {
+			p.ExpiresAt = token.ExpiresAt
+		}
+	}
+	p.Session = token.ID
+	return p, nil
+}
+
+// found returns a token that was looked up, or nil if there is none, or it has ended.
+func found(t *pawl.Token, err error) (*pawl.Token, error) {
+	if err != nil && pawl.KindOf(err) == pawl.NotFound || err == nil && t.State != lifecycle.TokenActive {
+		return nil, nil
+	}
+	return t, err
 }
 
 // secretOf returns the secret in the header Authorization: Bearer SECRET.
@@ -128,8 +211,8 @@ func (g *Gate) recent(sum [32]byte) *known {
 }
 
 // keep remembers a token as it was just read.
-func (g *Gate) keep(sum [32]byte, t *pawl.Token) *known {
-	k := &known{principal: principalOf(t), read: g.Now()}
+func (g *Gate) keep(sum [32]byte, p *Principal) *known {
+	k := &known{principal: p, read: g.Now()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if old := g.known[sum]; old != nil {
@@ -148,12 +231,12 @@ func (g *Gate) drop(sum [32]byte) {
 	delete(g.known, sum)
 }
 
-// Forget makes the gate read a token again, since it was revoked.
+// Forget makes the gate read a token, or a session, again, since it was revoked.
 func (g *Gate) Forget(id pawl.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for sum, k := range g.known {
-		if k.principal.Token == id {
+		if k.principal.Token == id || k.principal.Session == id {
 			delete(g.known, sum)
 		}
 	}

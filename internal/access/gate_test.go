@@ -44,7 +44,7 @@ func newDoor(t testing.TB, required bool) *door {
 
 func (d *door) enter(secret, address string) (*access.Principal, error) {
 	d.t.Helper()
-	return d.Enter(d.t.Context(), []string{"Bearer " + secret}, address)
+	return d.Enter(d.t.Context(), access.Credentials{Authorization: []string{"Bearer " + secret}, Address: address})
 }
 
 func (d *door) in(what string) {
@@ -63,11 +63,11 @@ func (d *door) out(what string) {
 
 func TestNobodyAndLocal(t *testing.T) {
 	t.Parallel()
-	p, err := newDoor(t, true).Enter(t.Context(), nil, "192.0.2.1:1")
+	p, err := newDoor(t, true).Enter(t.Context(), access.Credentials{Address: "192.0.2.1:1"})
 	if err != nil || len(p.Roles) != 0 || p.Sees("default") || p.Everywhere() {
 		t.Errorf("nobody: %+v, %v", p, err)
 	}
-	p, err = newDoor(t, false).Enter(t.Context(), nil, "127.0.0.1:1")
+	p, err = newDoor(t, false).Enter(t.Context(), access.Credentials{Address: "127.0.0.1:1"})
 	if err != nil || !p.Holds(pawl.RoleAdmin) || !p.Everywhere() {
 		t.Errorf("local: %+v, %v", p, err)
 	}

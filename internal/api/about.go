@@ -31,18 +31,21 @@ func (s *Service) getVersion(context.Context, *struct{}) (*body[versions], error
 	return &body[versions]{versions{s.Program, Version, s.Schema}}, nil
 }
 
-// An identity says who a caller is.
-type identity struct {
-	Actor      string         `json:"actor" doc:"Whom the audit trail names: token: and the name of the token, or what the header Pawl-Actor says."`
+// An Identity says who a caller is.
+type Identity struct {
+	Actor      string         `json:"actor" doc:"Whom the audit trail names: token: and the name of the token, oidc: and the name of the person, or what the header Pawl-Actor says."`
 	Roles      []Role         `json:"roles" doc:"What the caller may do."`
 	Workspaces []string       `json:"workspaces" doc:"Those that the token is for. None: all."`
 	Token      *string        `json:"token_id" doc:"The id of the token, or null."`
 	ExpiresAt  pawl.Timestamp `json:"expires_at" doc:"When the token ends, or null."`
 }
 
-func (s *Service) whoami(ctx context.Context, _ *struct{}) (*body[identity], error) {
-	who := access.Of(ctx)
-	i := identity{Actor: ActorOf(ctx), Roles: []Role{}, Workspaces: append([]string{}, who.Workspaces...), ExpiresAt: pawl.Timestamp(who.ExpiresAt)}
+func (s *Service) whoami(ctx context.Context, _ *struct{}) (*body[Identity], error) {
+	return &body[Identity]{identityOf(access.Of(ctx), ActorOf(ctx))}, nil
+}
+
+func identityOf(who *access.Principal, actor string) Identity {
+	i := Identity{Actor: actor, Roles: []Role{}, Workspaces: append([]string{}, who.Workspaces...), ExpiresAt: pawl.Timestamp(who.ExpiresAt)}
 	for _, r := range pawl.TokenRoles {
 		if who.Holds(r) {
 			i.Roles = append(i.Roles, r)
@@ -52,7 +55,7 @@ func (s *Service) whoami(ctx context.Context, _ *struct{}) (*body[identity], err
 		id := who.Token.Public(pawl.TokenPrefix)
 		i.Token = &id
 	}
-	return &body[identity]{i}, nil
+	return i
 }
 
 // documents adds the paths of the documents about the API.

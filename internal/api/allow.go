@@ -55,20 +55,35 @@ func (g *guard) enter(r *http.Request) (*access.Principal, *Problem) {
 	if g.Gate == nil {
 		return access.Local(), nil
 	}
-	who, err := g.Gate.Enter(r.Context(), r.Header["Authorization"], r.RemoteAddr)
+	c := access.Credentials{Authorization: r.Header["Authorization"], Address: r.RemoteAddr}
+	for _, cookie := range r.Cookies() {
+		if strings.HasPrefix(cookie.Name, CookiePrefix) && len(c.Cookies) < maxCookies {
+			c.Cookies = append(c.Cookies, cookie.Value)
+		}
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		c.Certificate = r.TLS.PeerCertificates[0].Raw
+	}
+	who, err := g.Gate.Enter(r.Context(), c)
+	if p := refusedEntry(err); p != nil || err == nil {
+		return who, p
+	}
+	g.Log.Error("a token cannot be looked up", "error", err)
+	return nil, Problemf(SlugUnavailable, "the token cannot be looked up at the moment")
+}
+
+// refusedEntry returns why a gate lets nobody in, or nil for other errors.
+func refusedEntry(err error) *Problem {
 	var limited *access.LimitedError
 	switch {
 	case errors.As(err, &limited):
 		p := Problemf(SlugRateLimited, "%s", limited)
 		p.RetryAfter = max(limited.After.Round(time.Second), time.Second)
-		return nil, p
+		return p
 	case errors.Is(err, access.ErrUnauthenticated):
-		return nil, unauthenticated(err.Error())
-	case err != nil:
-		g.Log.Error("a token cannot be looked up", "error", err)
-		return nil, Problemf(SlugUnavailable, "the token cannot be looked up at the moment")
+		return unauthenticated(err.Error())
 	}
-	return who, nil
+	return nil
 }
 
 // authorise passes on to next the requests that their senders may make. What is in the table

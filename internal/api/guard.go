@@ -94,7 +94,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b := &begun{ResponseWriter: w}
 	defer g.recover(b, r, id)
-	g.next.ServeHTTP(b, r.WithContext(context.WithValue(access.With(r.Context(), who), callKey{}, call{actor, id})))
+	g.next.ServeHTTP(b, r.WithContext(context.WithValue(access.With(r.Context(), who), callKey{}, call{actor, id, r.RemoteAddr, r.TLS != nil})))
 }
 
 // judge returns who sends a request, and its actor, or why it is refused.
@@ -213,14 +213,14 @@ func actorOf(values []string, who *access.Principal) (string, *Problem) {
 		return actor, nil
 	}
 	p := Problemf(SlugInvalid, "the header %s is invalid", actorHeader)
-	p.Errors = []Fault{{"header." + actorHeader, fmt.Sprintf("want it once, with 1 to %d visible characters and no spaces, and neither engine, token: nor the id of a worker", maxActor)}}
+	p.Errors = []Fault{{"header." + actorHeader, fmt.Sprintf("want it once, with 1 to %d visible characters and no spaces, and neither engine, token:, oidc: nor the id of a worker", maxActor)}}
 	return "", p
 }
 
 // reserved reports whether an actor is one of Pawl itself, for which nobody else may act.
 func reserved(actor string) bool {
 	_, err := pawl.ParseID(pawl.WorkerPrefix, actor)
-	return actor == "engine" || strings.HasPrefix(actor, access.NamePrefix) || err == nil
+	return actor == "engine" || access.Reserved(actor) || err == nil
 }
 
 // recover ends a response whose handler has panicked.
@@ -267,22 +267,30 @@ func (b *begun) FlushError() error {
 func (b *begun) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // A call is what a guard knows of a request.
-type call struct{ actor, id string }
+type call struct {
+	actor, id string
+	address   string // of the caller
+	secure    bool   // it came over TLS
+}
 
 type callKey struct{}
+
+// callOf returns what a guard knows of a request.
+func callOf(ctx context.Context) call {
+	c, _ := ctx.Value(callKey{}).(call)
+	return c
+}
 
 // ActorOf returns who acts in a request that passed a guard: the principal of its token, or the
 // header Pawl-Actor, or "api".
 func ActorOf(ctx context.Context) string {
-	c, _ := ctx.Value(callKey{}).(call)
-	return cmp.Or(c.actor, defaultActor)
+	return cmp.Or(callOf(ctx).actor, defaultActor)
 }
 
 // RequestIDOf returns the id of a request that passed a guard, under which its errors are
 // logged, or "".
 func RequestIDOf(ctx context.Context) string {
-	c, _ := ctx.Value(callKey{}).(call)
-	return c.id
+	return callOf(ctx).id
 }
 
 // NotFound returns a handler that serves what mux has patterns for. It answers unknown paths

@@ -43,8 +43,19 @@ type Config struct {
 	// Examine examines the database as "pawl doctor" does; nil: it cannot be examined.
 	Examine func(ctx context.Context) []health.Finding
 
-	// Forget is called when a token was revoked; nil: nobody is told.
-	Forget func(pawl.ID)
+	// Gate has let the callers in. nil: there is none, and nobody can sign in.
+	Gate *access.Gate
+
+	// Cookie is the name of the cookie of a session; it begins with CookiePrefix.
+	Cookie string
+
+	// Secure: browsers reach the server by HTTPS, through a proxy if not by itself.
+	Secure bool
+
+	// Login is the path at which a browser signs in with an identity provider; empty: there is
+	// none.
+	Login string
+
 	// Events is where the events of the database come from. nil: there are none.
 	Events *feed.Hub
 

@@ -45,13 +45,14 @@ func (s *Service) createToken(ctx context.Context, in *struct {
 		Roles      []pawl.Role `json:"roles" minItems:"1" maxItems:"4" enum:"viewer,operator,admin,worker" doc:"What it may do. operator includes viewer; admin includes all."`
 		Workspaces []string    `json:"workspaces,omitempty" maxItems:"100" doc:"The workspaces that it is for. Default: all."`
 		ExpiresAt  time.Time   `json:"expires_at,omitzero" doc:"When it ends by itself. Default: never."`
+		Sum        string      `json:"certificate_sha256,omitempty" pattern:"^[0-9A-Fa-f]{64}$" doc:"The SHA-256 of a client certificate in DER: who shows it is this token, which then has no secret."`
 	}
 }) (*createdToken, error) {
 	c, err := in.change(ctx, in.Body.Note)
 	if err != nil {
 		return nil, err
 	}
-	p := pawl.TokenPlan{Name: in.Body.Name, Roles: in.Body.Roles, Workspaces: in.Body.Workspaces, ExpiresAt: stamp(in.Body.ExpiresAt)}
+	p := pawl.TokenPlan{Name: in.Body.Name, Roles: in.Body.Roles, Workspaces: in.Body.Workspaces, ExpiresAt: stamp(in.Body.ExpiresAt), Certificate: in.Body.Sum}
 	t, err := s.client(ctx, "").Tokens.Create(ctx, p, c)
 	if err != nil {
 		return nil, err
@@ -93,8 +94,8 @@ func (s *Service) revokeToken(ctx context.Context, in *struct {
 		return nil, err
 	}
 	r, err := s.client(ctx, "").Tokens.Revoke(ctx, id, c)
-	if err == nil && s.Forget != nil {
-		s.Forget(id)
+	if err == nil && s.Gate != nil {
+		s.Gate.Forget(id)
 	}
 	return receiptOf(r, err)
 }

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -18,13 +20,14 @@ const certificateEvery = time.Second
 // written so far, leaves the old one in use. It is safe for concurrent use.
 type Certificate struct {
 	cert, key string
+	ca        string // that clients' certificates are signed by; empty: they show none
 	log       *slog.Logger
 	now       func() time.Time
 
 	mu     sync.Mutex
-	pair   *tls.Certificate
+	inUse  *tls.Config // with what the files have
 	looked time.Time
-	seen   [2]stamp // of the files that were read last, in use or not
+	seen   [3]stamp // of the files that were read last, in use or not
 }
 
 // A stamp tells whether a file has changed.
@@ -34,25 +37,45 @@ type stamp struct {
 }
 
 // OpenCertificate reads a certificate, with those that it is signed by, and its key, both in
-// PEM. The error is of kind Invalid.
-func OpenCertificate(cert, key string, log *slog.Logger) (*Certificate, error) {
-	c := &Certificate{cert: cert, key: key, log: log, now: time.Now}
+// PEM. ca is the file of the certificates that those of clients are signed by, or empty: then
+// clients show none. The error is of kind Invalid.
+func OpenCertificate(cert, key, ca string, log *slog.Logger) (*Certificate, error) {
+	c := &Certificate{cert: cert, key: key, ca: ca, log: log, now: time.Now}
 	c.looked, c.seen = c.now(), c.stamps()
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
+	if err := c.load(); err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the certificate cannot be used", Err: err, Hint: "want a certificate and its key in PEM, as a CA or \"openssl req -x509 -nodes\" writes them"}
 	}
-	c.pair = &pair
 	return c, nil
+}
+
+// load reads the files.
+func (c *Certificate) load() error {
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
+	if c.ca != "" {
+		text, err := os.ReadFile(c.ca)
+		if err != nil {
+			return err
+		}
+		// A client without a certificate may have a token.
+		if config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool(); !config.ClientCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("%s has no certificate in PEM", c.ca)
+		}
+	}
+	c.inUse = config
+	return nil
 }
 
 // config returns the settings of a server that shows the certificate.
 func (c *Certificate) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.current}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: c.current}
 }
 
-// current returns the certificate for a handshake.
-func (c *Certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// current returns the settings for a handshake.
+func (c *Certificate) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.now(); now.Sub(c.looked) >= certificateEvery {
@@ -62,22 +85,20 @@ func (c *Certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			c.read()
 		}
 	}
-	return c.pair, nil
+	return c.inUse, nil
 }
 
 // read reads the files again.
 func (c *Certificate) read() {
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
-	if err != nil {
+	if err := c.load(); err != nil {
 		c.log.Warn("the new certificate cannot be used; the old one stays in use", "certificate", c.cert, "key", c.key, "error", err)
 		return
 	}
-	c.log.Info("a new certificate is in use", "certificate", c.cert, "until", pair.Leaf.NotAfter)
-	c.pair = &pair
+	c.log.Info("a new certificate is in use", "certificate", c.cert, "until", c.inUse.Certificates[0].Leaf.NotAfter)
 }
 
-func (c *Certificate) stamps() (s [2]stamp) {
-	for i, name := range []string{c.cert, c.key} {
+func (c *Certificate) stamps() (s [3]stamp) {
+	for i, name := range []string{c.cert, c.key, c.ca} {
 		if f, err := os.Stat(name); err == nil { // otherwise it is being replaced
 			s[i] = stamp{f.Size(), f.ModTime()}
 		}

@@ -62,12 +62,12 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "a.crt"), filepath.Join(dir, "a.key")
-	if _, err := OpenCertificate(cert, key, slog.Default()); pawl.KindOf(err) != pawl.Invalid {
+	if _, err := OpenCertificate(cert, key, "", slog.Default()); pawl.KindOf(err) != pawl.Invalid {
 		t.Errorf("without files: %v", err)
 	}
 	writePair(t, cert, key, 1)
 	log := &bytes.Buffer{}
-	c, err := OpenCertificate(cert, key, slog.New(slog.NewTextHandler(log, nil)))
+	c, err := OpenCertificate(cert, key, "", slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +76,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	shows := func(want int64, what string) {
 		t.Helper()
 		pair, err := c.current(nil)
-		if err != nil || pair.Leaf.SerialNumber.Int64() != want {
-			t.Errorf("%s: certificate %v, %v, want %d", what, pair.Leaf.SerialNumber, err, want)
+		if err != nil || pair.Certificates[0].Leaf.SerialNumber.Int64() != want {
+			t.Errorf("%s: certificate %v, %v, want %d", what, pair.Certificates[0].Leaf.SerialNumber, err, want)
 		}
 	}
 	shows(1, "at first")
@@ -125,7 +125,7 @@ func TestAPortWithTLS(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(writePair(t, cert, key, 1))
 	log := slog.New(slog.DiscardHandler)
-	c, err := OpenCertificate(cert, key, log)
+	c, err := OpenCertificate(cert, key, "", log)
 	if err != nil {
 		t.Fatal(err)
 	}

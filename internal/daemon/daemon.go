@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/metrics"
+	"github.com/pawl-dev/pawl/internal/oidc"
 	"github.com/pawl-dev/pawl/internal/server"
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -32,6 +35,12 @@ type Daemon struct {
 	// Required: who uses the port needs a token. Otherwise a caller without one has all roles.
 	// A port that other machines can reach always requires tokens.
 	Required bool
+
+	// Login is how people sign in with an identity provider. nil: they do not.
+	Login *oidc.Config
+
+	// URL is that by which browsers reach the port, if not its own.
+	URL string
 
 	// Examine examines the database, for the API.
 	Examine func(context.Context) []health.Finding
@@ -70,11 +79,17 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		if err != nil {
 			return err
 		}
-		d.Port.Gate = access.New(access.Config{Required: d.Required || d.Port.Beyond, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) {
+		d.Port.Gate = access.New(access.Config{Required: d.Required || d.Port.Beyond, Sessions: d.Engine, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) {
 			return store.FindToken(ctx, d.Store, id)
+		}, FindSum: func(ctx context.Context, sum [32]byte) (*pawl.Token, error) {
+			return store.FindTokenBySum(ctx, d.Store, sum)
 		}})
-		operations := api.New(api.Config{Engine: d.Engine, Forget: d.Port.Gate.Forget, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log,
-			Events: d.Engine.Feed(), Examine: d.Examine})
+		config := api.Config{Engine: d.Engine, Gate: d.Port.Gate, Cookie: api.CookiePrefix + "_" + d.Port.number(), Secure: strings.HasPrefix(d.URL, "https:"),
+			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine}
+		if d.Port.Login, err = d.login(&config); err != nil {
+			return err
+		}
+		operations := api.New(config)
 		m.WatchDatabase(d.Engine, time.Now)
 		m.WatchEvents(d.Engine.Feed().Stats)
 		d.Port.Answer(m, func(request context.Context) []string {
@@ -87,6 +102,21 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	defer superviseHost(ctx, host, d.Log)()
 	return f(ctx)
+}
+
+// login returns the sign-in with an identity provider, or nil, and tells the API of it.
+func (d *Daemon) login(c *api.Config) (*oidc.Login, error) {
+	if d.Login == nil {
+		return nil, nil
+	}
+	login, err := oidc.New(*d.Login, func(ctx context.Context, subject string, p pawl.TokenPlan) (http.Cookie, error) {
+		_, secret, err := d.Port.Gate.Open(ctx, subject, subject, p)
+		return api.Cookie(c.Cookie, secret, c.Secure), err
+	}, d.Log)
+	if err == nil {
+		c.Login, c.Secure = login.Path(), login.Secure()
+	}
+	return login, err
 }
 
 // ServeState serves metrics, the health and the readiness of a process that is a client of a

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/api"
+	"github.com/pawl-dev/pawl/internal/oidc"
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
@@ -56,6 +57,7 @@ type Port struct {
 	Taken    string                       // the address it was to have, if something else has that
 	Beyond   bool                         // other machines can reach it
 	Gate     *access.Gate                 // nil: whoever reaches the port has all roles. Set it before Answer
+	Login    *oidc.Login                  // nil: nobody signs in with an identity provider. Set it before Answer
 	cert     *Certificate                 // nil: it serves HTTP without TLS
 	opened   atomic.Pointer[net.Listener] // open, and not served yet
 	draining atomic.Bool                  // from the end of a run to the next one
@@ -103,6 +105,12 @@ func (p *Port) URL() string {
 	return "http://" + p.Address
 }
 
+// number returns the number of the port.
+func (p *Port) number() string {
+	_, port, _ := net.SplitHostPort(p.Address) // it is one of a listener
+	return port
+}
+
 // OpenDefaultPort is OpenPort with an address that may be taken, such as DefaultAddress: the
 // processes of one machine have the same. It then opens a free port of 127.0.0.1.
 func OpenDefaultPort(address string, c *Certificate, log *slog.Logger) (*Port, error) {
@@ -123,6 +131,9 @@ func OpenDefaultPort(address string, c *Certificate, log *slog.Logger) (*Port, e
 // not know there, with api.NotFound.
 func (p *Port) Answer(m http.Handler, unready func(context.Context) []string, operations http.Handler) {
 	mux := http.NewServeMux()
+	if p.Login != nil {
+		p.Login.Add(mux)
+	}
 	mux.Handle("GET /metrics", api.Allow(api.Viewer, m))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {

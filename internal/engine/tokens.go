@@ -3,9 +3,12 @@ package engine
 import (
 	"context"
 	crand "crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/session"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -34,6 +38,8 @@ func checkTokenPlan(p *pawl.TokenPlan) error {
 		return pawl.Errorf(pawl.Invalid, "roles: want one or more of %v", pawl.TokenRoles)
 	case len(p.Workspaces) > MaxTokenWorkspaces:
 		return pawl.Errorf(pawl.Invalid, "workspaces: %d: want at most %d", len(p.Workspaces), MaxTokenWorkspaces)
+	case p.Certificate != "" && !isSum(p.Certificate):
+		return pawl.Errorf(pawl.Invalid, "certificate: %.100q: want the SHA-256 of a certificate, as 64 hexadecimal digits", p.Certificate)
 	case p.ExpiresAt < 0:
 		return pawl.Errorf(pawl.Invalid, "expires_at: %s: want a time to come", p.ExpiresAt)
 	}
@@ -63,9 +69,22 @@ func (e *Engine) CreateToken(ctx context.Context, p pawl.TokenPlan, c pawl.Chang
 	if err := checkChange(c); err != nil {
 		return pawl.NewToken{}, err
 	}
+	if session.Reserved(p.Name) {
+		return pawl.NewToken{}, pawl.Errorf(pawl.Invalid, "name of a token: %q: names of sessions are made by sign-ins", p.Name)
+	}
+	return e.createToken(ctx, p, c)
+}
+
+func isSum(text string) bool {
+	b, err := hex.DecodeString(text)
+	return err == nil && len(b) == sha256.Size
+}
+
+func (e *Engine) createToken(ctx context.Context, p pawl.TokenPlan, c pawl.Change) (pawl.NewToken, error) {
 	if err := checkTokenPlan(&p); err != nil {
 		return pawl.NewToken{}, err
 	}
+	p.Certificate = strings.ToLower(p.Certificate)
 	r, err := e.newRequest(c, "", "POST /api/tokens", p)
 	if err != nil {
 		return pawl.NewToken{}, err
@@ -76,7 +95,7 @@ func (e *Engine) CreateToken(ctx context.Context, p pawl.TokenPlan, c pawl.Chang
 	switch {
 	case err != nil:
 		return pawl.NewToken{}, err
-	case receipt.Replayed:
+	case receipt.Replayed && p.Certificate == "":
 		return pawl.NewToken{}, link.SecretShown(receipt.ID)
 	}
 	return pawl.NewToken{Receipt: receipt, Secret: cmd.secret}, nil
@@ -85,7 +104,8 @@ func (e *Engine) CreateToken(ctx context.Context, p pawl.TokenPlan, c pawl.Chang
 type createToken struct {
 	e      *Engine
 	id     pawl.ID
-	secret string
+	secret string // empty: it has a certificate
+	sum    [sha256.Size]byte
 	plan   pawl.TokenPlan
 	note   decide.Note
 }
@@ -96,7 +116,12 @@ func (c *createToken) renew() {
 	var random [bearer.Size]byte
 	crand.Read(random[:])
 	c.id = c.e.NewID()
+	if c.plan.Certificate != "" {
+		_, _ = hex.Decode(c.sum[:], []byte(c.plan.Certificate)) // it was checked
+		return
+	}
 	c.secret = bearer.Make(c.id, random)
+	c.sum = bearer.Sum(c.secret)
 }
 
 func (c *createToken) query(q *store.Query) { q.Tokened = append(q.Tokened, c.plan.Name) }
@@ -108,7 +133,7 @@ func (c *createToken) decide(t *tx) error {
 				Hint: "choose another name, or revoke that one with: pawl token revoke " + c.plan.Name}
 		}
 	}
-	token := &pawl.Token{ID: c.id, Name: c.plan.Name, Roles: c.plan.Roles, Workspaces: c.plan.Workspaces, Sum: bearer.Sum(c.secret), ExpiresAt: int64(c.plan.ExpiresAt)}
+	token := &pawl.Token{ID: c.id, Name: c.plan.Name, Roles: c.plan.Roles, Workspaces: c.plan.Workspaces, Sum: c.sum, ExpiresAt: int64(c.plan.ExpiresAt)}
 	if token.ExpiresAt != 0 {
 		if token.ExpiresAt <= t.now {
 			return pawl.Errorf(pawl.Invalid, "expires_at: %s: want a time to come", c.plan.ExpiresAt)
@@ -116,7 +141,11 @@ func (c *createToken) decide(t *tx) error {
 		token.DueAt, token.DueEvent = token.ExpiresAt, lifecycle.TokenExpire
 	}
 	note := c.note
-	note.Metadata, _ = json.Marshal(map[string]any{"name": token.Name, "roles": token.Roles, "workspaces": token.Workspaces, "expires_at": c.plan.ExpiresAt})
+	told := map[string]any{"name": token.Name, "roles": token.Roles, "workspaces": token.Workspaces, "expires_at": c.plan.ExpiresAt}
+	if c.plan.Certificate != "" {
+		told["certificate"] = c.plan.Certificate
+	}
+	note.Metadata, _ = json.Marshal(told)
 	t.makeToken(token, note)
 	return nil
 }

@@ -1,13 +1,16 @@
 package engine_test
 
 import (
+	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/bearer"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/session"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -77,6 +80,69 @@ func TestTokensExpire(t *testing.T) {
 		plan.ExpiresAt = 1
 		if _, err := p.engine.CreateToken(t.Context(), plan, ann); pawl.KindOf(err) != pawl.Invalid {
 			t.Errorf("one that has expired is made: %v", err)
+		}
+	})
+}
+
+// TestSessionTokens: a session is a token whose name nobody can choose, and whose end is put
+// off, with a trail; its deadline is then the later one.
+func TestSessionTokens(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), nil)
+		ctx, e := t.Context(), p.engine
+		soon, later := pawl.Timestamp(pawl.Micros(time.Now().Add(time.Second))), pawl.Timestamp(pawl.Micros(time.Now().Add(time.Hour)))
+		plan := pawl.TokenPlan{Roles: []pawl.Role{pawl.RoleViewer}, ExpiresAt: soon}
+		made, err := e.OpenSession(ctx, "oidc:ada@example.com", plan, ann)
+		must(t, err)
+		id, _ := bearer.Parse(made.Secret)
+		must(t, e.ExtendToken(ctx, id, later, ann))
+		must(t, e.ExtendToken(ctx, id, soon, ann)) // it lasts longer already
+		token, err := p.store.Token(ctx, id.TokenKey())
+		must(t, err)
+		if subject, is := session.Subject(token.Name); !is || subject != "oidc:ada@example.com" || token.ExpiresAt != int64(later) || token.DueAt != int64(later) || token.DueEvent != lifecycle.TokenExpire {
+			t.Errorf("the session is %+v", token)
+		}
+		if trail := p.trailOf(made.ID); len(trail) != 2 || trail[1].Event != lifecycle.TokenExtend || trail[1].Actor != "ann" {
+			t.Errorf("trail %+v; want one extension", trail)
+		}
+		_, err = e.RevokeToken(ctx, id, ann)
+		must(t, err)
+		if err := e.ExtendToken(ctx, id, later+1, ann); pawl.KindOf(err) != pawl.Conflict {
+			t.Errorf("extended after its end: %v; want a refusal", err)
+		}
+		plan.Name, plan.ExpiresAt = token.Name, 0
+		if _, err := e.CreateToken(ctx, plan, ann); pawl.KindOf(err) != pawl.Invalid {
+			t.Errorf("a token with the name of a session: %v; want it refused", err)
+		}
+		if f, err := verified(p.store, 0); f != nil || err != nil {
+			t.Errorf("%v, %v", f, err)
+		}
+	})
+}
+
+// TestCertificateTokens: a token of a certificate has no secret, and is found by the sum.
+func TestCertificateTokens(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), nil)
+		sum := bearer.Sum("a certificate")
+		plan := pawl.TokenPlan{Name: "ci", Roles: []pawl.Role{pawl.RoleWorker}, Certificate: strings.ToUpper(hex.EncodeToString(sum[:]))}
+		made, err := p.engine.CreateToken(t.Context(), plan, ann)
+		must(t, err)
+		found, err := store.FindTokenBySum(t.Context(), p.store, sum)
+		must(t, err)
+		if made.Secret != "" || found.ID.Public(pawl.TokenPrefix) != made.ID {
+			t.Errorf("made %+v, found %+v", made, found)
+		}
+		_, err = p.engine.RevokeToken(t.Context(), found.ID, ann)
+		must(t, err)
+		if found, err := store.FindTokenBySum(t.Context(), p.store, sum); pawl.KindOf(err) != pawl.NotFound || err == nil {
+			t.Errorf("revoked, found %+v, %v", found, err)
+		}
+		plan.Name, plan.Certificate = "other", "abc"
+		if _, err := p.engine.CreateToken(t.Context(), plan, ann); pawl.KindOf(err) != pawl.Invalid {
+			t.Errorf("a bad sum: %v", err)
 		}
 	})
 }

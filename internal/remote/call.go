@@ -232,8 +232,10 @@ func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Reque
 		r.Header.Set("Content-Type", "application/json")
 	}
 	actor := c.actor
-	if e.token != "" { // the server knows who it is
+	if e.token != "" {
 		r.Header.Set("Authorization", "Bearer "+e.token)
+	}
+	if e.named { // the server knows who it is
 		actor = ""
 	}
 	for name, value := range map[string]string{"Pawl-Actor": actor, "Idempotency-Key": c.key, "If-None-Match": c.match} {

@@ -27,6 +27,7 @@ type Engine struct {
 	http    *http.Client
 	beats   *http.Client // of its own, so that no beat waits behind an exchange
 	talks   talks
+	named   bool          // by a token or a certificate
 	pause   time.Duration // before the first repetition
 }
 
@@ -43,6 +44,8 @@ const (
 type Config struct {
 	Token string // the secret of a token; empty: none is sent
 	CA    []byte // certificates in PEM that that of the server is signed by; empty: those of the system
+
+	Cert, Key []byte // the certificate of the client, and its key, in PEM; empty: it shows none
 }
 
 // Open returns the engine of the server at a URL, and asks it for its version. The URL has the
@@ -61,7 +64,14 @@ func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 			return nil, pawl.Errorf(pawl.Invalid, "the certificates of the CA: want one or more, in PEM")
 		}
 	}
-	e := &Engine{base: u, token: c.Token, pause: firstPause, http: newClient(16, secure), beats: newClient(1, secure)}
+	if len(c.Cert)+len(c.Key) > 0 {
+		pair, err := tls.X509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the certificate of the client: want one and its key, in PEM", Err: err}
+		}
+		secure.Certificates = []tls.Certificate{pair}
+	}
+	e := &Engine{named: len(c.Token)+len(c.Cert) > 0, base: u, token: c.Token, pause: firstPause, http: newClient(16, secure), beats: newClient(1, secure)}
 	if e.program, err = e.greet(ctx); err != nil {
 		e.Close()
 		return nil, err

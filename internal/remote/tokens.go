@@ -23,7 +23,8 @@ func (e *Engine) CreateToken(ctx context.Context, p pawl.TokenPlan, c pawl.Chang
 		Roles      []pawl.Role     `json:"roles"`
 		Workspaces []string        `json:"workspaces,omitempty"`
 		ExpiresAt  json.RawMessage `json:"expires_at,omitempty"`
-	}{note{c.Reason}, p.Name, append([]pawl.Role{}, p.Roles...), p.Workspaces, expires}), &t)
+		Sum        string          `json:"certificate_sha256,omitempty"`
+	}{note{c.Reason}, p.Name, append([]pawl.Role{}, p.Roles...), p.Workspaces, expires, p.Certificate}), &t)
 	return t, err
 }
 

@@ -146,8 +146,8 @@ var Tokens = tableOf("token",
 		texts("roles", func(t *pawl.Token) *[]pawl.Role { return &t.Roles }),
 		texts("workspaces", func(t *pawl.Token) *[]string { return &t.Workspaces }),
 		hash("sum", func(t *pawl.Token) []byte { return t.Sum[:] }),
-		long("expires_at", func(t *pawl.Token) *int64 { return &t.ExpiresAt }),
 	),
+	as(Moving, long("expires_at", func(t *pawl.Token) *int64 { return &t.ExpiresAt })),
 	recordColumns(func(t *pawl.Token) *pawl.Record { return &t.Record }),
 )
 
