@@ -99,10 +99,10 @@ func TestClientCertificates(t *testing.T) {
 	}
 	env := append(os.Environ(), "PAWL_DATABASE="+filepath.Join(dir, "pawl.db"), "PAWL_RUNTIME_DIR="+filepath.Join(dir, "run"), "XDG_STATE_HOME="+dir)
 	a := &accessed{env: env, serverProcess: &serverProcess{t: t}}
-	if out, _ := a.run(codeOK, nil, "token", "create", "ci", "--role", "operator", "--client-cert", ciCert); !strings.Contains(out, "for who shows the certificate with the SHA-256 ") {
+	if out, _ := a.run(codeOK, nil, "token", "create", "ci", "--role", "operator", "--certificate", ciCert); !strings.Contains(out, "for who shows the certificate with the SHA-256 ") {
 		t.Errorf("%s", out)
 	}
-	a.run(codeInvalid, nil, "token", "create", "no", "--role", "operator", "--client-cert", ciKey)
+	a.run(codeInvalid, nil, "token", "create", "no", "--role", "operator", "--certificate", ciKey)
 	a.serverProcess = startServing(t, dir, env, regexp.MustCompile(`https://127\.0\.0\.1:[0-9]+`), "server", "--auth", "required", "--listen", "127.0.0.1:0",
 		"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", both)
 	server := []string{"PAWL_SERVER=" + a.url}
@@ -110,14 +110,14 @@ func TestClientCertificates(t *testing.T) {
 	if err := os.WriteFile(yaml, []byte("name: w\nsteps: [{id: a, sleep: 1h}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mine := []string{"--ca", cert, "--cert", ciCert, "--key", ciKey}
+	mine := []string{"--ca", cert, "--client-cert", ciCert, "--client-key", ciKey}
 	a.run(codeOK, server, append([]string{"submit", yaml}, mine...)...)
 	if out, _ := a.run(codeOK, server, append([]string{"job", "history", "last"}, mine...)...); !strings.Contains(out, "token:ci") {
 		t.Errorf("%s", out)
 	}
-	a.run(codeNotAllowed, server, "jobs", "--ca", cert, "--cert", otherCert, "--key", otherKey)
+	a.run(codeNotAllowed, server, "jobs", "--ca", cert, "--client-cert", otherCert, "--client-key", otherKey)
 	a.run(codeNotAllowed, server, "jobs", "--ca", cert)
-	a.run(codeInvalid, server, "jobs", "--ca", cert, "--cert", ciCert, "--key", otherKey)
+	a.run(codeInvalid, server, "jobs", "--ca", cert, "--client-cert", ciCert, "--client-key", otherKey)
 	a.run(codeInvalid, nil, "server", "--tls-client-ca", both)
 	a.stop()
 }

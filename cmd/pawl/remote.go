@@ -44,7 +44,7 @@ func (a *app) locate(c *cobra.Command) error {
 		a.server = a.getenv("PAWL_SERVER")
 	}
 	if a.server == "" {
-		for flag, value := range map[string]string{"--token-file": a.tokenFile, "--ca": a.ca, "--cert": a.cert, "--key": a.key} {
+		for flag, value := range map[string]string{"--token-file": a.tokenFile, "--ca": a.ca, "--client-cert": a.cert, "--client-key": a.key} {
 			if value != "" {
 				return usage("name the server with --server or PAWL_SERVER", "%s is for a server", flag)
 			}

@@ -88,8 +88,8 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.database, "database", "", "database: a SQLite file or URL, or a PostgreSQL URL (env PAWL_DATABASE)")
 	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a database (env PAWL_SERVER)")
 	f.StringVar(&a.tokenFile, "token-file", "", "file with the secret of a token for the server (env PAWL_TOKEN: the secret itself)")
-	f.StringVar(&a.cert, "cert", "", "file with the certificate to show to the server instead of a token, in PEM")
-	f.StringVar(&a.key, "key", "", "file with the key of that certificate, in PEM")
+	f.StringVar(&a.cert, "client-cert", "", "file with the certificate to show to the server instead of a token, in PEM")
+	f.StringVar(&a.key, "client-key", "", "file with the key of that certificate, in PEM")
 	f.StringVar(&a.ca, "ca", "", "file with the certificates that the server's is signed by, in PEM; default: those of the system")
 	f.StringVar(&a.workspace, "workspace", "", `namespace of jobs and workers (env PAWL_WORKSPACE; default "default")`)
 	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to stderr: debug, info, warn or error")
@@ -157,7 +157,7 @@ func (a *app) repeated() string {
 		words += " --token-file " + console.Shell(a.tokenFile)
 	}
 	if a.cert != "" {
-		words += " --cert " + console.Shell(a.cert) + " --key " + console.Shell(a.key)
+		words += " --client-cert " + console.Shell(a.cert) + " --client-key " + console.Shell(a.key)
 	}
 	if a.ca != "" {
 		words += " --ca " + console.Shell(a.ca)

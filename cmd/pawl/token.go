@@ -42,7 +42,7 @@ const tokenCreateLong = `Make a token, and print its secret on the last line of 
 --out names, which only you can read. The secret is stored nowhere and shown this once: the
 database has its SHA-256.
 
-With --client-cert the token has no secret: who shows that certificate to a server with
+With --certificate the token has no secret: who shows that certificate to a server with
 --tls-client-ca is the token.
 
 A NAME belongs to one active token. --expires is from now on, such as 12h or 90d; without it
@@ -65,7 +65,7 @@ func newTokenCreate(a *app) *cobra.Command {
 				plan.Roles = append(plan.Roles, pawl.Role(r))
 			}
 			if cert != "" && out != "" {
-				return usage("", "--client-cert and --out: a token with a certificate has no secret")
+				return usage("", "--certificate and --out: a token with a certificate has no secret")
 			}
 			if cert != "" {
 				var err error
@@ -82,7 +82,7 @@ func newTokenCreate(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&roles, "role", nil, "what it may do: viewer, operator, admin or worker; may be repeated")
 	c.Flags().StringArrayVar(&plan.Workspaces, "workspace", nil, "a workspace that it is for; may be repeated; default all")
 	c.Flags().Var(&expires, "expires", "how long it lasts, such as 12h or 90d; at least 1h; default: until it is revoked")
-	c.Flags().StringVar(&cert, "client-cert", "", "file with the certificate of who is to be the token, in PEM, instead of a secret")
+	c.Flags().StringVar(&cert, "certificate", "", "file with the certificate of who is to be the token, in PEM, instead of a secret")
 	c.Flags().StringVar(&out, "out", "", "write the secret to this new file, which only you can read, instead of stdout")
 	bindReason(c, &reason)
 	bindForm(c, &form, "{id, .., secret}")
@@ -143,7 +143,7 @@ func certificateSum(path string) (string, error) {
 			return fmt.Sprintf("%x", sha256.Sum256(block.Bytes)), nil
 		}
 	}
-	return "", usage("", "--client-cert %s: want a certificate in PEM", path)
+	return "", usage("", "--certificate %s: want a certificate in PEM", path)
 }
 
 func newTokenList(a *app) *cobra.Command {
