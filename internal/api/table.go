@@ -148,6 +148,7 @@ var tags = []*huma.Tag{
 	{Name: "workers", Description: "Workers: processes that run steps."},
 	{Name: "exchange", Description: "What a worker calls that reaches the database through a server. See docs/workers.md."},
 	{Name: "tokens", Description: "Tokens, by which programs use this server."},
+	{Name: "session", Description: "Signing in with a browser. See docs/access.md."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
