@@ -97,7 +97,6 @@ export class Worker {
     this.#talk = await this.#register();
     if (!this.#talk) return;
     this.#beat();
-    this.#log(`worker ${this.id} serves ${[...this.#handlers.keys()].sort().join(", ")}`);
     await Promise.all([this.#guarded(() => this.#polls()), this.#guarded(() => this.#visits())]);
     await this.#until(() => this.#running.size === 0); // what is told to end may take a while
     if (!this.#fate) await this.#finish();
@@ -144,6 +143,7 @@ export class Worker {
       try {
         const done = await this.#server.call("POST", "/api/workers", { body, headers });
         this.#renew(sent);
+        this.#log(`worker ${done.id} serves ${body.handlers.join(", ")}`);
         return new Talk(done.id);
       } catch (e) {
         if (!passes(e) && e.code !== "REQUEST_IN_PROGRESS") throw e;

@@ -163,7 +163,6 @@ class Worker:
         try:
             self._talk = self._register(None)
             if self._talk is not None:
-                log.info("worker %s serves %s", self._talk.worker, ", ".join(sorted(self._takers)))
                 loops = [threading.Thread(target=self._guarded, args=(f,), name="pawl-" + f.__name__.strip("_"), daemon=True)
                          for f in (self._poll, self._visit, self._beat)]
                 for t in loops:
@@ -225,6 +224,7 @@ class Worker:
             try:
                 done = self._orders.call("POST", "/api/workers", given, headers={"Idempotency-Key": key})
                 self._renew(sent)
+                log.info("worker %s serves %s", done["id"], ", ".join(sorted(self._takers)))
                 return Talk(done["id"])
             except (ServerAway, ApiError) as e:
                 held = isinstance(e, ApiError) and e.code == "REQUEST_IN_PROGRESS"
