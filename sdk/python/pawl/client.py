@@ -111,6 +111,12 @@ class Client:
             return self._call(method, path)
         return self._call(method, path, body, request_id or secrets.token_hex(16))
 
+    def close(self) -> None:
+        """Close the connection of this thread. The client can be used again."""
+        link = getattr(self._links, "link", None)
+        if link is not None:
+            link.close()
+
     def _command(self, path: str, body: Dict[str, Any], request_id: Optional[str]) -> Any:
         given = {name: value for name, value in body.items() if value is not None}
         return self._call("POST", path, given, request_id or secrets.token_hex(16))
