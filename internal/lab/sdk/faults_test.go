@@ -140,3 +140,26 @@ func TestNoServer(t *testing.T) {
 		})
 	}
 }
+
+// TestDrainWithoutAServer: a worker that has nothing to report ends though the server is away, and
+// one that has waits for a server, until it is told to hurry (J1).
+func TestDrainWithoutAServer(t *testing.T) {
+	each(t, func(t *testing.T, s *site, l *Language) {
+		idle, busy := s.worker(l, "--queue", "none"), s.worker(l)
+		s.one("slow", s.with(0.5))
+		s.waitFor("begin", 1)
+		s.serving.kill()
+		for _, w := range []*process{idle, busy} {
+			w.signal(syscall.SIGTERM)
+		}
+		idle.ends(0)
+		s.waitFor("end", 1)
+		select {
+		case <-busy.done:
+			t.Error("it has ended with a result that no server has")
+		default:
+		}
+		busy.signal(syscall.SIGTERM)
+		busy.ends(0)
+	})
+}

@@ -15,6 +15,8 @@ const OVERTAKEN = 200; // milliseconds after a report for the server to end the 
 const MARGIN = 1000; // milliseconds of the silence that are left when a step that must not overlap has ended
 const FINISH = 10000; // milliseconds to end the record of a worker that has drained
 
+const FAREWELLS = 3; // exchanges that may fail before a worker that has drained leaves without knowing what it holds
+
 const passes = (e) => e instanceof ServerAway || (e instanceof ApiError && e.passing);
 
 export class Worker {
@@ -33,6 +35,7 @@ export class Worker {
   #running = new Map(); // by fence: the step
   #outbox = [];
   #poll; // the exchange that waits: {free, abort, overtaken}
+  #farewells = 0; // that have failed
   #look = false; // an exchange is due without a report
   #lease = 0; // until when it may run what must not overlap
   #fuse; // drops the timer that fires then
@@ -118,15 +121,18 @@ export class Worker {
     this.#changed();
   }
 
+  /** Ends the record of a worker that has drained. It tries once if the server was away just now. */
   async #finish() {
     const headers = { "Idempotency-Key": randomUUID() };
     const backoff = new Backoff();
-    for (const until = now() + FINISH; now() < until; await sleep(backoff.pause())) {
+    const away = this.#hurried || this.#farewells >= FAREWELLS;
+    for (const until = now() + (away ? 0 : FINISH); ; await sleep(backoff.pause())) {
       try {
         await this.#server.call("POST", `${this.#talk.path}/complete`, { body: { reason: "drained" }, headers, timeoutMs: 5000 });
         return;
       } catch (e) {
         if (!passes(e)) return; // it has ended
+        if (now() >= until) break;
       }
     }
     this.#log("ending the worker failed; servers will find it dead");
@@ -306,7 +312,7 @@ export class Worker {
 
   #drained() {
     if (!this.#draining || this.#running.size > 0 || this.#poll) return false;
-    return this.#outbox.length === 0 && (!this.#talk.unsure || this.#hurried);
+    return this.#outbox.length === 0 && (!this.#talk.unsure || this.#hurried || this.#farewells >= FAREWELLS);
   }
 
   async #visits() {
@@ -347,7 +353,7 @@ export class Worker {
       answer = await talk.exchange(this.#server, request);
     } catch (e) {
       if (e instanceof WorkerEnded) await this.#reborn(talk);
-      else if (e instanceof ServerAway || e instanceof ApiError) await this.#failed(talk, request.reports ?? [], e, backoff, poll);
+      else if (e instanceof PawlError) await this.#failed(talk, request.reports ?? [], e, backoff, poll);
       else throw e;
       return 0;
     }
@@ -371,8 +377,9 @@ export class Worker {
       return;
     }
     if (poll?.cut) return; // by this worker
+    if (this.#draining && this.#running.size === 0 && this.#outbox.length === 0) this.#farewells++;
     if (backoff.calm && !turn && !this.#over) this.#log(`an exchange failed; it is tried again until it works: ${e.message}`);
-    await this.#until(() => this.#over || this.#hurried, Math.max(backoff.pause(), e.retryAfterMs ?? 0));
+    await this.#until(() => this.#over || this.#hurried || (this.#draining && poll !== undefined), Math.max(backoff.pause(), e.retryAfterMs ?? 0));
   }
 
   /** Sends each report alone, of which the server refuses one as invalid. That one becomes a failure of its step. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Dict, List, Optional
 
-from .errors import ApiError, Error, ServerAway
+from .errors import ApiError, Error
 from .step import Claim
 from .transport import Connection
 
@@ -53,6 +53,11 @@ class Request:
     def __init__(self, body: Dict[str, Any], reports: List[Report], doubts: int) -> None:
         self.body, self.reports, self.doubts = body, reports, doubts
 
+    @property
+    def waits(self) -> bool:
+        """Whether the server waits for steps before it answers."""
+        return bool(self.body["wait_ms"])
+
 
 class Talk:
     """Counts turns, and knows the claims that were delivered and are not yet reported.
@@ -99,7 +104,7 @@ class Talk:
         limit = PATIENCE + request.body["wait_ms"] / 1000
         try:
             answer = link.call("POST", self.path + "/exchange", request.body, limit)
-        except (ServerAway, ApiError) as e:
+        except Error as e:
             if self._failed(request, e):
                 return Answer()
             raise

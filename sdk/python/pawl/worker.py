@@ -28,6 +28,7 @@ OVERTAKEN = 0.2     # seconds after a report for the server to end the exchange 
 BEAT_AGAIN = 0.2    # seconds until a heartbeat that failed is sent again
 MARGIN = 1.0        # seconds of the silence that are left when a step that must not overlap has ended
 FINISH = 10.0       # seconds to end the record of a worker that has drained
+FAREWELLS = 3       # exchanges that may fail before a worker that has drained leaves without knowing what it holds
 
 
 class Worker:
@@ -80,6 +81,7 @@ class Worker:
         self._polled = 0
         self._overtook = 0                        # the last exchange that waited and was overtaken
         self._cut = 0                             # the last one that was cut off
+        self._farewells = 0                       # that have failed
         self._look = False                        # an exchange is due without a report
         self._lease = 0.0                         # until when it may run what must not overlap
         self._fuse: Alarm = []                    # fires then
@@ -197,18 +199,21 @@ class Worker:
             link.cut()
 
     def _finish(self) -> None:
-        """End the record of a worker that has drained."""
-        talk, until, backoff = self._talk, time.monotonic() + FINISH, Backoff()
+        """End the record of a worker that has drained. It tries once if the server was away just now."""
+        talk, backoff = self._talk, Backoff()
         if talk is None or self._fate is not None:
             return
-        key = {"Idempotency-Key": secrets.token_hex(16)}
-        while time.monotonic() < until:
+        away = self._hurried or self._farewells >= FAREWELLS
+        key, until = {"Idempotency-Key": secrets.token_hex(16)}, time.monotonic() + (0 if away else FINISH)
+        while True:
             try:
                 self._orders.call("POST", talk.path + "/complete", {"reason": "drained"}, headers=key, timeout=5)
                 return
             except Error as e:
                 if isinstance(e, ApiError) and not e.passing:
                     return  # it has ended
+            if time.monotonic() >= until:
+                break
             time.sleep(backoff.pause())
         log.warning("ending the worker failed; servers will find it dead")
 
@@ -291,7 +296,7 @@ class Worker:
                 self._tell(claims(said.get("stops")), CANCELED)
                 self._tell(claims(said.get("gone")), LOST)
                 failed, pause = False, max(said["next_ms"] / 1000, 0.05)
-            except (ServerAway, ApiError) as e:
+            except Error as e:
                 if isinstance(e, ApiError) and e.code in ENDED:
                     self._reborn(talk)
                     continue
@@ -372,7 +377,7 @@ class Worker:
         if not self._draining or self._running or self._polling:
             return False
         assert self._talk is not None
-        return not self._outbox and (not self._talk.unsure or self._hurried)
+        return not self._outbox and (not self._talk.unsure or self._hurried or self._farewells >= FAREWELLS)
 
     def _visit(self) -> None:
         backoff = Backoff()
@@ -414,7 +419,7 @@ class Worker:
         except WorkerEnded:
             self._reborn(talk)
             return Answer()
-        except (ServerAway, ApiError) as e:
+        except Error as e:
             self._failed(talk, request, e, backoff)
             return Answer()
         backoff.reset()
@@ -434,12 +439,14 @@ class Worker:
             log.error("the worker stops while the server is away; %d steps that it could not report will run again", len(request.reports))
             self._reported(request.reports)
             return
-        if not request.reports and self._cut == self._polled:
+        if request.waits and self._cut == self._polled:
             self._cut = 0
             return  # this worker has cut it off
+        if self._draining and not self._running and not self._outbox:
+            self._farewells += 1
         if backoff.calm and not turn and not self._over:
             log.warning("an exchange failed; it is tried again until it works: %s", e)
-        self._rest(max(backoff.pause(), getattr(e, "retry_after", 0.0)), lambda: self._over or self._hurried)
+        self._rest(max(backoff.pause(), getattr(e, "retry_after", 0.0)), lambda: self._over or self._hurried or self._draining and request.waits)
 
     def _single_out(self, talk: Talk, reports: List[Report], why: str) -> None:
         """Send each report alone, of which the server refuses one as invalid. That one becomes a failure of its step."""
