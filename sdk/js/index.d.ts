@@ -161,7 +161,7 @@ export class Client {
   signal(job: string, name: string, data?: unknown, command?: Command): Promise<Receipt>;
   /** Resolves with what the steps of a job have printed. */
   logs(job: string): Promise<LogLine[]>;
-  /** Calls any operation of the API. */
+  /** Calls any operation of the API. It is sent again after a lost answer only if it is a GET, or has a requestId. */
   call<T = any>(method: string, path: string, body?: unknown, options?: { requestId?: string }): Promise<T>;
   /** Closes the connections. */
   close(): void;

@@ -27,7 +27,7 @@ export class Client {
       throw new TypeError("submit: want workflow or source, and not both");
     }
     const body = { workflow, source, inputs, task_description: description, priority, workspace_id: this.#workspace };
-    return (await this.call("POST", "/api/jobs", body, { requestId })).id;
+    return (await this.#command("/api/jobs", body, requestId)).id;
   }
 
   get(job) {
@@ -51,11 +51,11 @@ export class Client {
   }
 
   cancel(job, { reason, requestId } = {}) {
-    return this.call("POST", `${path(job)}/cancel`, { reason }, { requestId });
+    return this.#command(`${path(job)}/cancel`, { reason }, requestId);
   }
 
   signal(job, name, data, { reason, requestId } = {}) {
-    return this.call("POST", `${path(job)}/signals`, { name, data, reason }, { requestId });
+    return this.#command(`${path(job)}/signals`, { name, data, reason }, requestId);
   }
 
   async logs(job) {
@@ -67,10 +67,15 @@ export class Client {
     }
   }
 
+  #command(where, body, requestId = randomUUID()) {
+    return this.call("POST", where, body, { requestId });
+  }
+
+  /** Calls any operation. It is sent again after a lost answer only if it is a GET, or has a requestId. */
   async call(method, where, body, { requestId } = {}) {
-    const headers = method === "GET" ? {} : { "Idempotency-Key": requestId ?? randomUUID() };
+    const headers = requestId ? { "Idempotency-Key": requestId } : {};
     const backoff = new Backoff(100);
-    for (let tries = TRIES; ; tries--) {
+    for (let tries = requestId || method === "GET" ? TRIES : 1; ; tries--) {
       try {
         return await this.#server.call(method, where, { body, headers, timeoutMs: 30000 });
       } catch (e) {

@@ -288,10 +288,10 @@ export class Worker {
 
   async #polls() {
     const backoff = new Backoff();
-    while (await this.#due(() => this.#free() > 0)) {
+    while (await this.#due(() => this.#free() > 0 && this.#outbox.length === 0)) { // an exchange with reports claims, too
       while (this.#talk.visiting) await this.#talk.visiting; // an exchange with reports that is under way is not overtaken
       const free = this.#free();
-      if (free === 0) continue;
+      if (free === 0 || this.#outbox.length > 0) continue;
       const poll = (this.#poll = { free, abort: new AbortController(), overtaken: false, cut: false });
       const pauseMs = await this.#send(this.#talk, { free, waitMs: WAIT, signal: poll.abort.signal }, backoff, poll);
       this.#poll = undefined;

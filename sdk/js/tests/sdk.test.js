@@ -69,6 +69,16 @@ test("a command whose answer is lost is sent again, under the same key, with the
   c.close();
 });
 
+test("a call without a key is not sent again, unless it is a GET", async () => {
+  const answers = [[0], [0], [200, { n: 1 }], [0], [200, { n: 2 }]];
+  const s = await script(() => answers.shift());
+  const c = new Client({ server: s.url });
+  await assert.rejects(c.call("POST", "/api/jobs/batch", {}), ServerAway);
+  assert.equal(s.asked[0].headers["idempotency-key"], undefined);
+  assert.deepEqual([await c.call("GET", "/api/version"), await c.call("POST", "/api/jobs", {}, { requestId: "k" })], [{ n: 1 }, { n: 2 }]);
+  c.close();
+});
+
 test("the client's commands", async () => {
   const s = await script(() => [200, { id: "j_1", status: "COMPLETED", output: [1] }]);
   const c = new Client({ server: s.url });

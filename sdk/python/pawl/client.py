@@ -106,10 +106,11 @@ class Client:
                 return lines
 
     def call(self, method: str, path: str, body: Any = None, *, request_id: Optional[str] = None) -> Any:
-        """Call any operation of the API, and return the JSON of its answer."""
-        if method == "GET":
-            return self._call(method, path)
-        return self._call(method, path, body, request_id or secrets.token_hex(16))
+        """Call any operation of the API, and return the JSON of its answer.
+
+        It is sent again after a lost answer only if it is a GET, or has a request_id.
+        """
+        return self._call(method, path, body, request_id)
 
     def close(self) -> None:
         """Close the connection of this thread. The client can be used again."""
@@ -123,7 +124,7 @@ class Client:
 
     def _call(self, method: str, path: str, body: Any = None, key: Optional[str] = None) -> Any:
         backoff = Backoff(0.1)
-        for tries in range(TRIES, 0, -1):
+        for tries in range(TRIES if key or method == "GET" else 1, 0, -1):
             try:
                 return self._once(method, path, body, key)
             except ServerAway:

@@ -44,6 +44,7 @@ class Step:
         self.item: Any = given.get("item")
         self.index: Optional[int] = given.get("index")
         self.matrix: Dict[str, Any] = given.get("matrix") or {}
+        self.over = False  # what is written from now on is dropped
         self._write = write
         self._ended = threading.Event()
         self._lock = threading.Lock()  # guards what follows
@@ -95,7 +96,8 @@ class Step:
         """Append text or bytes to the log of the step, as they are."""
         if stream not in ("stdout", "stderr"):
             raise ValueError("stream %r: want stdout or stderr" % stream)
-        self._write(self, stream, text if isinstance(text, bytes) else str(text).encode("utf-8", "replace"))
+        if not self.over:
+            self._write(self, stream, text if isinstance(text, bytes) else str(text).encode("utf-8", "replace"))
 
     def cancel(self, reason: str) -> None:
         """Ask the handler to end. The first reason counts, but for LOST."""

@@ -174,8 +174,8 @@ class Worker:
                 with self._changed:  # what is told to end may take a while
                     self._changed.wait_for(lambda: not self._running)
                 self._finish()
-        except Error as e:
-            self._fate = e
+        except Exception as e:
+            self._fate = e if isinstance(e, Error) else Error("the worker has ended by a fault: %r" % e)
         finally:
             self._logs.stop()
             self._clock.stop()
@@ -347,13 +347,13 @@ class Worker:
 
     def _poll(self) -> None:
         backoff = Backoff()
-        while self._await(lambda: self._free() > 0):
+        while self._await(lambda: self._free() > 0 and not self._outbox):  # an exchange with reports claims, too
             talk = self._talk
             assert talk is not None
             with talk.visiting:  # an exchange with reports that is under way is not overtaken
                 with self._changed:
                     free = self._free()
-                    if free == 0 or self._talk is not talk:
+                    if free == 0 or self._outbox or self._talk is not talk:
                         continue
                     self._polled += 1
                     self._taken, self._polling = free, self._polled
@@ -486,6 +486,7 @@ class Worker:
             alarm = self._clock.at(time.monotonic() + step.timeout, lambda: step.cancel(TIMEOUT))
             report = outcome.run(taker, step)
             self._clock.drop(alarm)
+        step.over = True
         self._logs.close(step)
         with self._changed:
             del self._running[step.fence]

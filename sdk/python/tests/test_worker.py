@@ -102,6 +102,16 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(s.asked[0][2], {"workflow": "nightly@2", "inputs": {"n": 1}, "workspace_id": "w"})
         self.assertEqual(s.asked[0][3]["Authorization"], "Bearer secret")
 
+    def test_calls(self) -> None:
+        """What has no key is not sent again, unless it is a GET."""
+        answers = [(0, None), (0, None), (200, {"n": 1}), (0, None), (200, {"n": 2})]
+        s = Script(lambda *_: answers.pop(0))
+        c = client(self, s.url)
+        with self.assertRaises(pawl.ServerAway):
+            c.call("POST", "/api/jobs/batch", {})
+        self.assertNotIn("Idempotency-Key", s.asked[0][3])
+        self.assertEqual([c.call("GET", "/api/version"), c.call("POST", "/api/jobs", {}, request_id="k")], [{"n": 1}, {"n": 2}])
+
     def test_commands(self) -> None:
         s = Script(lambda method, path, body: (200, {"id": "j_1", "status": "COMPLETED", "output": [1]}))
         c = client(self, s.url)
