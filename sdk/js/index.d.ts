@@ -19,7 +19,7 @@ export interface WorkerOptions extends ServerOptions {
   queues?: string[];
   /** Milliseconds without a heartbeat after which the server gives its steps to others, 2000 to 3600000. Default 6000. */
   silenceMs?: number;
-  /** How long running steps have to end once it drains; then they are told to end, and run again elsewhere. Default: no limit. */
+  /** How long running steps have to end once it drains; then they are asked to end, and run again elsewhere. Default: no limit. */
   drainTimeoutMs?: number;
   /** "stop" treats all steps as those with isolation: stop, which end before another worker gets them. */
   isolation?: "run" | "stop";
@@ -90,7 +90,7 @@ export class Worker {
    * if the server refuses the registration, and with Terminated if an operator has terminated the worker.
    */
   run(options?: { signals?: boolean }): Promise<void>;
-  /** Claims nothing more: run resolves when what runs has ended. After timeoutMs running steps are told to end. */
+  /** Claims nothing more: run resolves when what runs has ended. After timeoutMs running steps are asked to end. */
   drain(timeoutMs?: number): void;
 }
 

@@ -62,6 +62,26 @@ func TestShortForm(t *testing.T) {
 	}
 }
 
+// TestRoles: which processes a mix of roles has.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	for mix, want := range map[string][]string{
+		"far": {dev, dev, far, far}, "python": {dev, dev, "python", "python"}, "far,python,node": {dev, dev, far, "python", "node"},
+		"far,far": nil, "far,perl": nil, "": nil, "split": nil, "dev": nil,
+	} {
+		c := &config{kind: "sqlite", roleMix: mix}
+		if c.over() == nil {
+			if want != nil {
+				t.Errorf("%q is refused", mix)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want, c.roles(1)); diff != "" {
+			t.Errorf("%q (-want +got)\n%s", mix, diff)
+		}
+	}
+}
+
 func TestASeedRepeatsItsFaults(t *testing.T) {
 	t.Parallel()
 	draw := func(seed uint64) []round { return drawRounds(seed, 20, 200, 2*time.Second, onPostgres) }

@@ -11,15 +11,15 @@ const ASKING = 100; // milliseconds that the main thread has to say what it hold
 const server = new Server(workerData);
 const silence = workerData.silenceMs;
 let { path, holding } = { path: workerData.path, holding: [] };
-let told; // called when the main thread has said what it holds
+let resolve; // called when the main thread has said what it holds
 
 parentPort.on("message", (m) => {
   ({ path, holding } = m);
-  told?.();
+  resolve?.();
 });
 
 async function ask() {
-  const answered = new Promise((resolve) => (told = resolve));
+  const answered = new Promise((done) => (resolve = done));
   parentPort.postMessage({ ask: true });
   await Promise.race([answered, sleep(ASKING)]);
 }

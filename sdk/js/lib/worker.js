@@ -15,7 +15,7 @@ const OVERTAKEN = 200; // milliseconds after a report for the server to end the 
 const MARGIN = 1000; // milliseconds of the silence that are left when a step that must not overlap has ended
 const FINISH = 10000; // milliseconds to end the record of a worker that has drained
 
-const FAREWELLS = 3; // exchanges that may fail before a worker that has drained leaves without knowing what it holds
+const LAST_TRIES = 3; // exchanges that may fail before a worker that has drained leaves without knowing what it holds
 
 const passes = (e) => e instanceof ServerAway || (e instanceof ApiError && e.passing);
 
@@ -27,7 +27,7 @@ export class Worker {
   #handlers = new Map();
   #begun = false;
   #draining = false;
-  #hurried = false; // running steps are told to end, and reports that fail are given up
+  #hurried = false; // running steps are asked to end, and reports that fail are given up
   #over = false;
   #fate; // the error by which the worker ends
   #talk;
@@ -35,7 +35,7 @@ export class Worker {
   #running = new Map(); // by fence: the step
   #outbox = [];
   #poll; // the exchange that waits: {free, abort, overtaken}
-  #farewells = 0; // that have failed
+  #lastTries = 0; // that have failed
   #look = false; // an exchange is due without a report
   #lease = 0; // until when it may run what must not overlap
   #fuse; // drops the timer that fires then
@@ -101,7 +101,7 @@ export class Worker {
     if (!this.#talk) return;
     this.#beat();
     await Promise.all([this.#guarded(() => this.#polls()), this.#guarded(() => this.#visits())]);
-    await this.#until(() => this.#running.size === 0); // what is told to end may take a while
+    await this.#until(() => this.#running.size === 0); // what was asked to end may take a while
     if (!this.#fate) await this.#finish();
   }
 
@@ -125,7 +125,7 @@ export class Worker {
   async #finish() {
     const headers = { "Idempotency-Key": randomUUID() };
     const backoff = new Backoff();
-    const away = this.#hurried || this.#farewells >= FAREWELLS;
+    const away = this.#hurried || this.#lastTries >= LAST_TRIES;
     for (const until = now() + (away ? 0 : FINISH); ; await sleep(backoff.pause())) {
       try {
         await this.#server.call("POST", `${this.#talk.path}/complete`, { body: { reason: "drained" }, headers, timeoutMs: 5000 });
@@ -144,7 +144,7 @@ export class Worker {
     const body = { workspace_id: workspace, name, host: hostname(), pid: process.pid, capacity, queues, isolation, predecessor,
       handlers: [...this.#handlers.keys()].sort(), silence_ms: Math.floor(silenceMs) };
     const headers = { "Idempotency-Key": randomUUID() };
-    for (const backoff = new Backoff(); !this.#leaves(); ) {
+    for (const backoff = new Backoff(); !this.#ending(); ) {
       const sent = now();
       try {
         const done = await this.#server.call("POST", "/api/workers", { body, headers });
@@ -154,24 +154,24 @@ export class Worker {
       } catch (e) {
         if (!passes(e) && e.code !== "REQUEST_IN_PROGRESS") throw e;
         if (backoff.calm) this.#log(`registering failed; it is tried again until it works: ${e.message}`);
-        await this.#until(() => this.#leaves(), Math.max(backoff.pause(), e.retryAfterMs ?? 0));
+        await this.#until(() => this.#ending(), Math.max(backoff.pause(), e.retryAfterMs ?? 0));
       }
     }
     return undefined;
   }
 
-  #leaves() {
+  #ending() {
     return this.#over || this.#draining;
   }
 
   /** Registers anew after the end of a registration, unless that was done or an operator has ended it. */
-  async #reborn(ended) {
+  async #registerAgain(ended) {
     if (this.#talk !== ended || this.#over) return;
-    this.#rebirth ??= this.#again(ended).finally(() => (this.#rebirth = undefined));
+    this.#rebirth ??= this.#replace(ended).finally(() => (this.#rebirth = undefined));
     await this.#rebirth;
   }
 
-  async #again(ended) {
+  async #replace(ended) {
     const held = ended.holding();
     for (const step of this.#running.values()) step.cancel(LOST);
     const end = await this.#whoEnded(ended);
@@ -186,19 +186,19 @@ export class Worker {
       return;
     }
     this.#talk = talk;
-    this.#tellThread();
+    this.#postHolding();
     this.#cutPoll(this.#poll);
     this.#changed();
   }
 
   async #whoEnded(talk) {
-    for (const backoff = new Backoff(); !this.#leaves(); ) {
+    for (const backoff = new Backoff(); !this.#ending(); ) {
       try {
         return await this.#server.call("GET", `${talk.path}/end`);
       } catch (e) {
         if (!passes(e)) return { reason: e.message };
       }
-      await this.#until(() => this.#leaves(), backoff.pause());
+      await this.#until(() => this.#ending(), backoff.pause());
     }
     return {};
   }
@@ -229,27 +229,27 @@ export class Worker {
   #beat() {
     const { server, token, ca, silenceMs } = this.#options;
     this.#beats = new Thread(new URL("./beats.js", import.meta.url), { workerData: { server, token, ca, silenceMs, path: this.#talk.path } });
-    this.#beats.on("message", (m) => this.#guarded(() => this.#heard(m)));
+    this.#beats.on("message", (m) => this.#guarded(() => this.#onBeat(m)));
     this.#beats.on("error", (e) => this.#end(new PawlError(`the thread of the heartbeats has ended: ${e.message}`, { cause: e })));
   }
 
-  #tellThread() {
+  #postHolding() {
     this.#beats?.postMessage({ path: this.#talk.path, holding: this.#talk.holding() });
   }
 
-  async #heard({ ask, path, sent, said, ended, failed }) {
-    if (ask) return this.#tellThread();
+  async #onBeat({ ask, path, sent, said, ended, failed }) {
+    if (ask) return this.#postHolding();
     if (failed && !this.#over && !ended) this.#log(`a heartbeat failed; it is tried again until one succeeds: ${failed}`);
     if (path !== this.#talk.path) return undefined; // of an earlier registration
-    if (ended) return this.#reborn(this.#talk);
+    if (ended) return this.#registerAgain(this.#talk);
     if (!said) return undefined;
     this.#renew(sent);
-    this.#tell(said.stops, CANCELED);
-    this.#tell(said.gone, LOST);
+    this.#cancel(said.stops, CANCELED);
+    this.#cancel(said.gone, LOST);
     return undefined;
   }
 
-  #tell(claims, reason) {
+  #cancel(claims, reason) {
     for (const c of claims) this.#running.get(fence(c.step_id, c.claim))?.cancel(reason);
   }
 
@@ -296,7 +296,7 @@ export class Worker {
       const pauseMs = await this.#send(this.#talk, { free, waitMs: WAIT, signal: poll.abort.signal }, backoff, poll);
       this.#poll = undefined;
       this.#changed();
-      await this.#until(() => this.#leaves(), pauseMs);
+      await this.#until(() => this.#ending(), pauseMs);
     }
   }
 
@@ -312,7 +312,7 @@ export class Worker {
 
   #drained() {
     if (!this.#draining || this.#running.size > 0 || this.#poll) return false;
-    return this.#outbox.length === 0 && (!this.#talk.unsure || this.#hurried || this.#farewells >= FAREWELLS);
+    return this.#outbox.length === 0 && (!this.#talk.unsure || this.#hurried || this.#lastTries >= LAST_TRIES);
   }
 
   async #visits() {
@@ -352,22 +352,22 @@ export class Worker {
     try {
       answer = await talk.exchange(this.#server, request);
     } catch (e) {
-      if (e instanceof WorkerEnded) await this.#reborn(talk);
+      if (e instanceof WorkerEnded) await this.#registerAgain(talk);
       else if (e instanceof PawlError) await this.#failed(talk, request.reports ?? [], e, backoff, poll);
       else throw e;
       return 0;
     }
     backoff.reset();
     this.#reported(request.reports ?? []);
-    this.#tell(answer.stops, CANCELED);
-    this.#tell(answer.gone, LOST);
+    this.#cancel(answer.stops, CANCELED);
+    this.#cancel(answer.gone, LOST);
     for (const delivered of answer.steps) this.#start(talk, delivered);
     return answer.pauseMs;
   }
 
   async #failed(talk, reports, e, backoff, poll) {
     if (reports.length > 0 && [400, 413, 422].includes(e.status)) {
-      await this.#singleOut(talk, reports, e.message);
+      await this.#sendSingly(talk, reports, e.message);
       return;
     }
     const turn = e.code === "TURN";
@@ -377,13 +377,13 @@ export class Worker {
       return;
     }
     if (poll?.cut) return; // by this worker
-    if (this.#draining && this.#running.size === 0 && this.#outbox.length === 0) this.#farewells++;
+    if (this.#draining && this.#running.size === 0 && this.#outbox.length === 0) this.#lastTries++;
     if (backoff.calm && !turn && !this.#over) this.#log(`an exchange failed; it is tried again until it works: ${e.message}`);
     await this.#until(() => this.#over || this.#hurried || (this.#draining && poll !== undefined), Math.max(backoff.pause(), e.retryAfterMs ?? 0));
   }
 
   /** Sends each report alone, of which the server refuses one as invalid. That one becomes a failure of its step. */
-  async #singleOut(talk, reports, why) {
+  async #sendSingly(talk, reports, why) {
     if (reports.length > 1) {
       for (const r of reports) await this.#send(talk, { reports: [r] }, new Backoff());
       return;

@@ -211,6 +211,24 @@ test("a registration that is refused ends the worker", async () => {
   await assert.rejects(new Worker({ server: s.url }).handle("a", () => {}).run(), ApiError);
 });
 
+test("reports go first: no more steps are delivered and not reported than there are slots", async () => {
+  const held = new Set();
+  let [most, left] = [0, 400];
+  const s = await script((path, body) => {
+    if (!path.includes("exchange")) return [200, { id: "w_1", stops: [], gone: [], next_ms: 1000 }];
+    for (const r of body.reports ?? []) held.delete(r.step_id);
+    const steps = Array.from({ length: Math.min(body.free, left) }, () => delivered({ step_id: `st_${left--}` }));
+    for (const step of steps) held.add(step.step_id);
+    most = Math.max(most, held.size);
+    if (left === 0 && held.size === 0) w.drain();
+    return [200, { steps, stops: [], gone: [], next_ms: steps.length > 0 || body.reports ? 0 : 20 }];
+  });
+  const w = new Worker({ server: s.url, capacity: 4, log: () => {} }).handle("h", () => undefined);
+  await w.run({ signals: false });
+  assert.deepEqual([held.size, left], [0, 0]);
+  assert.ok(most <= 4, `${most} are held`);
+});
+
 test("of several reports of which the server refuses one, that one becomes a failure, and the others arrive", async () => {
   const ended = {};
   const given = [0, 1, 2].map((n) => delivered({ step_id: `st_${n}`, work: { kind: "handler", with: n } }));

@@ -13,7 +13,7 @@ from .errors import InvalidInput
 UNIONS = tuple(t for t in (Union, getattr(__import__("types"), "UnionType", None)) if t is not None)
 
 
-class Taker:
+class Binding:
     """Calls a handler with what it takes: nothing, its input, or its input and the step.
 
     The input is checked by the annotation of the first parameter; without one anything passes.

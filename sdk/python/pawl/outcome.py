@@ -7,7 +7,7 @@ import traceback
 from typing import Any, Dict, Optional
 
 from .errors import Cancelled, Outcome, Permanent, Retry, Snooze
-from .inputs import Taker
+from .inputs import Binding
 from .step import CANCELED, INTERRUPTED, TIMEOUT, Step
 from .talk import Report
 from .transport import encode
@@ -17,16 +17,16 @@ MAX_MESSAGE = 60000
 LONGEST = 366 * 24 * 3600.0  # seconds
 
 
-def run(taker: Taker, step: Step) -> Report:
+def run(binding: Binding, step: Step) -> Report:
     """Run a handler to its end, and return what is to be reported."""
     try:
         if step.cancelled:  # do not begin what is to end at once
             return stopped(step)
-        arguments = taker.arguments(step.work.get("with"), step)
-        if taker.is_async:
-            value = asyncio.run(cancellable(taker.handler(*arguments), step))
+        arguments = binding.arguments(step.work.get("with"), step)
+        if binding.is_async:
+            value = asyncio.run(cancellable(binding.handler(*arguments), step))
         else:
-            value = taker.handler(*arguments)
+            value = binding.handler(*arguments)
     except Snooze as e:
         return stopped(step) if step.cancelled else snoozed(step, e)
     except BaseException as e:  # a handler may raise anything, SystemExit included

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, TypeVar
 from . import outcome
 from .clock import Alarm, Clock
 from .errors import ApiError, Error, ServerAway, Terminated
-from .inputs import Taker
+from .inputs import Binding
 from .logs import Logs
 from .step import CANCELED, INTERRUPTED, LOST, TIMEOUT, Claim, Step, current
 from .talk import ENDED, WAIT, Answer, Report, Request, Talk, WorkerEnded, claims, messages, portion
@@ -28,7 +28,7 @@ OVERTAKEN = 0.2     # seconds after a report for the server to end the exchange 
 BEAT_AGAIN = 0.2    # seconds until a heartbeat that failed is sent again
 MARGIN = 1.0        # seconds of the silence that are left when a step that must not overlap has ended
 FINISH = 10.0       # seconds to end the record of a worker that has drained
-FAREWELLS = 3       # exchanges that may fail before a worker that has drained leaves without knowing what it holds
+LAST_TRIES = 3       # exchanges that may fail before a worker that has drained leaves without knowing what it holds
 
 
 class Worker:
@@ -38,9 +38,9 @@ class Worker:
     capacity: how many steps run at once, each in a thread of its own.
     queues: those that it serves; by default the queue default.
     silence: seconds without a heartbeat after which the server gives its steps to others: 2 to 3600.
-    drain_timeout: seconds that running steps have to end once it drains; then they are told to end, and run again
+    drain_timeout: seconds that running steps have to end once it drains; then they are asked to end, and run again
         elsewhere. Without it they have as long as they need.
-    isolation: "stop" treats all steps as those with isolation: stop, which are told to end before another worker gets
+    isolation: "stop" treats all steps as those with isolation: stop, which are asked to end before another worker gets
         them when no heartbeat is answered. grace is how many seconds they get for that, at most a third of the silence
         less 1.
     """
@@ -63,14 +63,14 @@ class Worker:
         self._queues = list(queues or [])
         self._drain_timeout, self._isolation = drain_timeout, isolation
         self._grace = max(min(grace, silence / 3 - MARGIN), 0)
-        self._takers: Dict[str, Taker] = {}
+        self._handlers: Dict[str, Binding] = {}
         self._polls, self._visits, self._beats, self._orders = (self._server.connection() for _ in range(4))
         self._logs, self._clock = Logs(self._server.connection()), Clock()
         self._rebirth = threading.Lock()          # held while it registers; taken before _changed
         self._changed = threading.Condition(threading.RLock())  # guards what follows
         self._begun = False
         self._draining = False
-        self._hurried = False                     # running steps are told to end, and reports that fail are given up
+        self._hurried = False                     # running steps are asked to end, and reports that fail are given up
         self._over = False
         self._fate: Optional[Error] = None
         self._talk: Optional[Talk] = None
@@ -81,7 +81,7 @@ class Worker:
         self._polled = 0
         self._overtook = 0                        # the last exchange that waited and was overtaken
         self._cut = 0                             # the last one that was cut off
-        self._farewells = 0                       # that have failed
+        self._last_tries = 0                       # that have failed
         self._look = False                        # an exchange is due without a report
         self._lease = 0.0                         # until when it may run what must not overlap
         self._fuse: Alarm = []                    # fires then
@@ -101,9 +101,9 @@ class Worker:
         """Run the steps of a handler by a function, as handler does."""
         if self._begun:
             raise RuntimeError("handler %s: the worker has begun" % name)
-        if not name or name in self._takers:
+        if not name or name in self._handlers:
             raise ValueError("handler %r: want a name that has no handler yet" % name)
-        self._takers[name] = Taker(name, f)
+        self._handlers[name] = Binding(name, f)
 
     @property
     def id(self) -> Optional[str]:
@@ -137,7 +137,7 @@ class Worker:
     def drain(self, timeout: Optional[float] = None) -> None:
         """Claim nothing more, and return at once: run returns when what runs has ended.
 
-        After so many seconds, by default drain_timeout, running steps are told to end.
+        After so many seconds, by default drain_timeout, running steps are asked to end.
         """
         limit = self._drain_timeout if timeout is None else timeout
         with self._changed:
@@ -152,7 +152,7 @@ class Worker:
         with self._changed:
             if self._begun:
                 raise RuntimeError("the worker was started before: a worker runs once")
-            if not self._takers:
+            if not self._handlers:
                 raise ValueError("the worker has no handler")
             self._begun = True
 
@@ -171,7 +171,7 @@ class Worker:
                     t.start()
                 for t in loops:
                     t.join()
-                with self._changed:  # what is told to end may take a while
+                with self._changed:  # what was asked to end may take a while
                     self._changed.wait_for(lambda: not self._running)
                 self._finish()
         except Exception as e:
@@ -203,7 +203,7 @@ class Worker:
         talk, backoff = self._talk, Backoff()
         if talk is None or self._fate is not None:
             return
-        away = self._hurried or self._farewells >= FAREWELLS
+        away = self._hurried or self._last_tries >= LAST_TRIES
         key, until = {"Idempotency-Key": secrets.token_hex(16)}, time.monotonic() + (0 if away else FINISH)
         while True:
             try:
@@ -220,16 +220,16 @@ class Worker:
     def _register(self, before: Optional[Dict[str, Any]]) -> Optional[Talk]:
         """Register, and try again while the server is out of reach. Returns None if it is to end before."""
         body = {"workspace_id": self._workspace, "name": self._name, "host": socket.gethostname(), "pid": os.getpid(),
-                "capacity": self._capacity, "handlers": sorted(self._takers), "queues": self._queues or None,
+                "capacity": self._capacity, "handlers": sorted(self._handlers), "queues": self._queues or None,
                 "silence_ms": int(self._silence * 1000), "isolation": self._isolation, "predecessor": before}
         given = {k: v for k, v in body.items() if v is not None}
         backoff, key, warned = Backoff(), secrets.token_hex(16), False
-        while not self._leaves():
+        while not self._ending():
             sent = time.monotonic()
             try:
                 done = self._orders.call("POST", "/api/workers", given, headers={"Idempotency-Key": key})
                 self._renew(sent)
-                log.info("worker %s serves %s", done["id"], ", ".join(sorted(self._takers)))
+                log.info("worker %s serves %s", done["id"], ", ".join(sorted(self._handlers)))
                 return Talk(done["id"])
             except (ServerAway, ApiError) as e:
                 held = isinstance(e, ApiError) and e.code == "REQUEST_IN_PROGRESS"
@@ -238,14 +238,14 @@ class Worker:
                 if not warned:
                     log.warning("registering failed; it is tried again until it works: %s", e)
                 warned = True
-                self._rest(max(backoff.pause(), getattr(e, "retry_after", 0.0)), self._leaves)
+                self._rest(max(backoff.pause(), getattr(e, "retry_after", 0.0)), self._ending)
         return None
 
-    def _leaves(self) -> bool:
+    def _ending(self) -> bool:
         """Whether a worker without a registration may end: nothing of it is left to be reported."""
         return self._over or self._draining
 
-    def _reborn(self, ended: Talk) -> None:
+    def _register_again(self, ended: Talk) -> None:
         """Register anew after the end of a registration, unless that was done or an operator has ended it."""
         with self._rebirth:
             if self._talk is not ended or self._over:
@@ -270,13 +270,13 @@ class Worker:
 
     def _who_ended(self, talk: Talk) -> Dict[str, Any]:
         backoff = Backoff()
-        while not self._leaves():
+        while not self._ending():
             try:
                 return dict(self._orders.call("GET", talk.path + "/end"))
             except (ServerAway, ApiError) as e:
                 if isinstance(e, ApiError) and not e.passing:
                     return {"reason": str(e)}
-            self._rest(backoff.pause(), self._leaves)
+            self._rest(backoff.pause(), self._ending)
         return {}
 
     def _rest(self, seconds: float, until: Callable[[], bool]) -> None:
@@ -293,19 +293,19 @@ class Worker:
             try:
                 said = self._beats.call("POST", talk.path + "/heartbeat", {"holding": messages(talk.holding())}, self._silence / 3)
                 self._renew(sent)
-                self._tell(claims(said.get("stops")), CANCELED)
-                self._tell(claims(said.get("gone")), LOST)
+                self._cancel(claims(said.get("stops")), CANCELED)
+                self._cancel(claims(said.get("gone")), LOST)
                 failed, pause = False, max(said["next_ms"] / 1000, 0.05)
             except Error as e:
                 if isinstance(e, ApiError) and e.code in ENDED:
-                    self._reborn(talk)
+                    self._register_again(talk)
                     continue
                 if not failed and not self._over:
                     log.warning("a heartbeat failed; it is tried again until one succeeds: %s", e)
                 failed, pause = True, max(BEAT_AGAIN, getattr(e, "retry_after", 0.0))
             self._rest(pause, lambda: self._over)
 
-    def _tell(self, list_: List[Claim], reason: str) -> None:
+    def _cancel(self, list_: List[Claim], reason: str) -> None:
         with self._changed:
             for claim in list_:
                 if claim in self._running:
@@ -377,7 +377,7 @@ class Worker:
         if not self._draining or self._running or self._polling:
             return False
         assert self._talk is not None
-        return not self._outbox and (not self._talk.unsure or self._hurried or self._farewells >= FAREWELLS)
+        return not self._outbox and (not self._talk.unsure or self._hurried or self._last_tries >= LAST_TRIES)
 
     def _visit(self) -> None:
         backoff = Backoff()
@@ -417,22 +417,22 @@ class Worker:
         try:
             answer = talk.send(link, request)
         except WorkerEnded:
-            self._reborn(talk)
+            self._register_again(talk)
             return Answer()
         except Error as e:
             self._failed(talk, request, e, backoff)
             return Answer()
         backoff.reset()
         self._reported(request.reports)
-        self._tell(answer.stops, CANCELED)
-        self._tell(answer.gone, LOST)
+        self._cancel(answer.stops, CANCELED)
+        self._cancel(answer.gone, LOST)
         for delivered in answer.steps:
             self._start(talk, delivered)
         return answer
 
     def _failed(self, talk: Talk, request: Request, e: Error, backoff: Backoff) -> None:
         if isinstance(e, ApiError) and e.status in (400, 413, 422) and request.reports:
-            self._single_out(talk, request.reports, str(e))
+            self._send_singly(talk, request.reports, str(e))
             return
         turn = isinstance(e, ApiError) and e.code == "TURN"
         if self._hurried and request.reports and not turn:
@@ -443,12 +443,12 @@ class Worker:
             self._cut = 0
             return  # this worker has cut it off
         if self._draining and not self._running and not self._outbox:
-            self._farewells += 1
+            self._last_tries += 1
         if backoff.calm and not turn and not self._over:
             log.warning("an exchange failed; it is tried again until it works: %s", e)
         self._rest(max(backoff.pause(), getattr(e, "retry_after", 0.0)), lambda: self._over or self._hurried or self._draining and request.waits)
 
-    def _single_out(self, talk: Talk, reports: List[Report], why: str) -> None:
+    def _send_singly(self, talk: Talk, reports: List[Report], why: str) -> None:
         """Send each report alone, of which the server refuses one as invalid. That one becomes a failure of its step."""
         if len(reports) == 1:
             log.error("the server refuses the report of step %s: %s", reports[0].fence[0], why)
@@ -479,12 +479,12 @@ class Worker:
 
     def _perform(self, talk: Talk, step: Step) -> None:
         current.set(step)
-        taker = self._takers.get(step.handler)
-        if taker is None:
+        binding = self._handlers.get(step.handler)
+        if binding is None:
             report = outcome.fail(step, "no_handler", "this worker has no handler " + step.handler)
         else:
             alarm = self._clock.at(time.monotonic() + step.timeout, lambda: step.cancel(TIMEOUT))
-            report = outcome.run(taker, step)
+            report = outcome.run(binding, step)
             self._clock.drop(alarm)
         step.over = True
         self._logs.close(step)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Literal, Optional, Tuple, TypedDict, Union
 
 from pawl.errors import InvalidInput
-from pawl.inputs import Taker, make
+from pawl.inputs import Binding, make
 
 
 class Colour(enum.Enum):
@@ -78,18 +78,18 @@ class MakeTest(unittest.TestCase):
                 self.assertEqual(str(caught.exception), want)
 
     def test_parameters(self) -> None:
-        self.assertEqual(Taker("a", lambda: 1).arguments({"x": 1}, "step"), ())
-        self.assertEqual(Taker("a", lambda given: 1).arguments({"x": 1}, "step"), ({"x": 1},))
-        self.assertEqual(Taker("a", lambda given, step: 1).arguments(None, "step"), (None, "step"))
+        self.assertEqual(Binding("a", lambda: 1).arguments({"x": 1}, "step"), ())
+        self.assertEqual(Binding("a", lambda given: 1).arguments({"x": 1}, "step"), ({"x": 1},))
+        self.assertEqual(Binding("a", lambda given, step: 1).arguments(None, "step"), (None, "step"))
         with self.assertRaisesRegex(TypeError, "want at most two parameters"):
-            Taker("a", lambda a, b, c: 1)
+            Binding("a", lambda a, b, c: 1)
         with self.assertRaisesRegex(TypeError, "want a function"):
-            Taker("a", 7)  # type: ignore[arg-type]
+            Binding("a", 7)  # type: ignore[arg-type]
 
         def handler(p: Point, *, later: int = 1) -> None:
             pass
 
-        self.assertEqual(Taker("a", handler).arguments({"x": 1}, None), (Point(1),))
+        self.assertEqual(Binding("a", handler).arguments({"x": 1}, None), (Point(1),))
 
 
 if __name__ == "__main__":

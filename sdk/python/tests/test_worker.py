@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import pawl
 from pawl.clock import Clock
 from pawl.outcome import MAX_OUTPUT, run
-from pawl.inputs import Taker
+from pawl.inputs import Binding
 from pawl.step import LOST, TIMEOUT, Step
 from pawl.talk import MAX_REPORTS, Report, Talk, WorkerEnded, portion
 from pawl.transport import Backoff, Server, parse
@@ -25,6 +25,7 @@ class Script(ThreadingHTTPServer):
 
         class Answer(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def answer(self) -> None:
                 text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -192,7 +193,7 @@ class OutcomeTest(unittest.TestCase):
         step = Step(delivered(**more), lambda *_: None)
         if cancel:
             step.cancel(cancel)
-        body = run(Taker("h", f), step).body
+        body = run(Binding("h", f), step).body
         return {k: v for k, v in body.items() if k not in ("step_id", "claim")}
 
     def test_outcomes(self) -> None:
@@ -288,6 +289,28 @@ class WorkerTest(unittest.TestCase):
         w.handle("a", lambda: None)
         with self.assertRaisesRegex(pawl.ApiError, "no"):
             w.run(signals=False)
+
+    def test_reports_go_first(self) -> None:
+        """However fast steps end and new ones come: no more are delivered and not reported than there are slots."""
+        held, most, left = set(), 0, list(range(400))
+
+        def answer(method: str, path: str, body: Any) -> Tuple[int, Any]:
+            nonlocal most
+            if "exchange" not in path:
+                return 200, {"id": "w_1", "stops": [], "gone": [], "next_ms": 1000}
+            held.difference_update(r["step_id"] for r in body.get("reports", []))
+            given = [delivered(step_id="st_%d" % left.pop()) for _ in range(min(body["free"], len(left)))]
+            held.update(s["step_id"] for s in given)
+            most = max(most, len(held))
+            if not left and not held:
+                w.drain()
+            return 200, {"steps": given, "next_ms": 0 if given or body.get("reports") else 20}
+
+        w = pawl.Worker(Script(answer).url, capacity=4)
+        w.handle("h", lambda: None)
+        w.run(signals=False)
+        self.assertEqual((held, left), (set(), []))
+        self.assertLessEqual(most, 4)
 
     def test_a_report_that_is_refused(self) -> None:
         """Of several reports of which the server refuses one, that one becomes a failure, and the others arrive."""
