@@ -79,7 +79,7 @@ var order = [][]string{
 	{"internal/files"},
 	{"internal/supervise"},
 	{"internal/lab/bench"},
-	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/redocly", "internal/lab/generated"},
+	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/redocly", "internal/lab/generated", "internal/lab/sdk"},
 	{"internal/lab/measure"},
 	{"cmd/pawl"},
 }

@@ -78,16 +78,16 @@ func (s *Service) exchange(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	wait := in.Body.WaitMS == nil || *in.Body.WaitMS > 0
-	if wait {
+	room := true
+	if in.Body.WaitMS == nil || *in.Body.WaitMS > 0 {
 		select {
 		case s.polling <- struct{}{}:
 			defer func() { <-s.polling }()
 		default:
-			wait = false
+			room = false
 		}
 	}
-	a, err := exchange.Serve(ctx, s.Engine, id, &in.Body, wait)
+	a, err := exchange.Serve(ctx, s.Engine, id, &in.Body, room)
 	if err != nil {
 		return nil, err
 	}

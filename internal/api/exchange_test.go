@@ -50,6 +50,20 @@ func TestNoRoomToWait(t *testing.T) {
 	}
 }
 
+// TestAnExchangeThatDoesNotWait: one that asks the server not to wait may be followed by the next at
+// once. Otherwise the report of each step would wait for a second behind the one before.
+func TestAnExchangeThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	id := s.register(`{"handlers":["far"]}`)
+	for turn, free := range []int{0, 1} {
+		a := s.want(200, "POST", s.of(id, "exchange"), fmt.Sprintf(`{"turn":%d,"free":%d,"wait_ms":0,"holding":[]}`, turn+1, free))
+		if n := a.field(t, "next_ms").(float64); n != 0 {
+			t.Errorf("free %d: next_ms %v, want 0", free, n)
+		}
+	}
+}
+
 func (s *site) register(body string) pawl.ID {
 	s.t.Helper()
 	id, err := pawl.ParseID(pawl.WorkerPrefix, s.want(201, "POST", "/api/workers", body).field(s.t, "id").(string))

@@ -18,8 +18,8 @@ type Engine interface {
 	StepInput(ctx context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error)
 }
 
-// Serve answers an exchange. wait is false if the server has no room for one that waits.
-func Serve(ctx context.Context, e Engine, worker pawl.ID, r *Request, wait bool) (*Answer, error) {
+// Serve answers an exchange. room is false if the server has no room for one that waits.
+func Serve(ctx context.Context, e Engine, worker pawl.ID, r *Request, room bool) (*Answer, error) {
 	v := link.Visit{Worker: worker, Turn: r.Turn, Free: r.Free, Compare: r.Holding != nil}
 	var err error
 	if v.Reports, err = reports(worker, r.Reports); err != nil {
@@ -31,7 +31,7 @@ func Serve(ctx context.Context, e Engine, worker pawl.ID, r *Request, wait bool)
 	if v.Wait = MaxWait; r.WaitMS != nil {
 		v.Wait = time.Duration(*r.WaitMS) * time.Millisecond
 	}
-	if !wait {
+	if !room {
 		v.Wait = 0
 	}
 	got, err := e.Visit(ctx, v)
@@ -48,7 +48,7 @@ func Serve(ctx context.Context, e Engine, worker pawl.ID, r *Request, wait bool)
 	switch {
 	case ctx.Err() != nil: // the server stops
 		a.NextMS = 200 + rand.Int64N(800)
-	case !wait && len(a.Steps) == 0:
+	case !room && len(a.Steps) == 0:
 		a.NextMS = 1000
 	}
 	return a, nil

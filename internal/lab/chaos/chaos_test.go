@@ -40,6 +40,17 @@ func TestShortForm(t *testing.T) {
 			t.Errorf("%d rounds, %d steps endured an outage, %d were lost; want 1, %d or more, and none", r.Rounds, r.Endured, r.Losses, lastingJobs)
 		}
 	})
+	t.Run("workers in other languages", func(t *testing.T) {
+		t.Parallel()
+		c := &config{binary: build.binary, kind: "sqlite", roleMix: "python,node", silence: 2 * time.Second, patience: 3 * time.Minute, jobs: 200, progress: t.Logf}
+		r, err := c.all(t.Context(), shortSeed, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Rounds != 3 || r.Holders["python"] == 0 || r.Holders["node"] == 0 {
+			t.Errorf("%d rounds, want 3; steps by the process that had them last: %v", r.Rounds, r.Holders)
+		}
+	})
 	for database, rounds := range map[string]int{"postgres": fullRun, "sqlite": 4} {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
@@ -59,6 +70,26 @@ func TestShortForm(t *testing.T) {
 					r.Rounds, r.Jobs, r.Effects, r.Losses, r.Fired, r.Passed, rounds)
 			}
 		})
+	}
+}
+
+// TestRoles: which processes a mix of roles has.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	for mix, want := range map[string][]string{
+		"far": {dev, dev, far, far}, "python": {dev, dev, "python", "python"}, "far,python,node": {dev, dev, far, "python", "node"},
+		"far,far": nil, "far,perl": nil, "": nil, "split": nil, "dev": nil,
+	} {
+		c := &config{kind: "sqlite", roleMix: mix}
+		if c.over() == nil {
+			if want != nil {
+				t.Errorf("%q is refused", mix)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want, c.roles(1)); diff != "" {
+			t.Errorf("%q (-want +got)\n%s", mix, diff)
+		}
 	}
 }
 

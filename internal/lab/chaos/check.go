@@ -98,6 +98,9 @@ func (r *run) outcome(ctx context.Context) (*outcome, error) {
 			r.report.Losses += s.Losses
 		}
 	}
+	if err := r.countHolders(ctx, o); err != nil {
+		return nil, err
+	}
 	o.tables, err = r.tables(ctx)
 	if err != nil {
 		return nil, err
@@ -115,6 +118,24 @@ func (r *run) outcome(ctx context.Context) (*outcome, error) {
 		o.effects, err = readEffects(filepath.Join(r.dir, "effects"))
 	}
 	return o, err
+}
+
+// countHolders counts the steps by the kind of process that had them last.
+func (r *run) countHolders(ctx context.Context, o *outcome) error {
+	workers, err := r.store.Workers(ctx, store.WorkerFilter{})
+	if err != nil {
+		return err
+	}
+	kinds := map[rowkey.Worker]string{}
+	for _, w := range workers {
+		kinds[w.Key()] = strings.TrimRight(w.Name, "0123456789")
+	}
+	for _, s := range o.steps {
+		if kind := kinds[s.Worker]; kind != "" {
+			r.report.Holders[kind]++
+		}
+	}
+	return nil
 }
 
 func readEffects(path string) (map[effect]int, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/lab/sdk"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
@@ -25,6 +26,9 @@ const (
 
 	far = "far" // of a worker over the servers: its member has the role worker
 )
+
+// languages are the roles of workers over the servers that are written with an SDK.
+var languages = map[string]*sdk.Language{"python": sdk.Python, "node": sdk.Node}
 
 // A cluster is the system under test: a database and the processes on it, and the harness's
 // own connection to the database, which no fault affects.
@@ -73,8 +77,8 @@ func newCluster(ctx context.Context, c *config, dir string, db database, roles [
 }
 
 func (cl *cluster) member(role, name string) (*member, error) {
-	if role == far {
-		return cl.far(name)
+	if role == far || languages[role] != nil {
+		return cl.far(role, name)
 	}
 	p, err := cl.database.proxy()
 	if err != nil {
@@ -102,7 +106,7 @@ func (cl *cluster) member(role, name string) (*member, error) {
 
 // listen returns where a server serves HTTP: at a free port, if a worker is to find it there.
 func (cl *cluster) listen() (string, error) {
-	if cl.config.roleMix != far {
+	if cl.config.over() == nil {
 		return "none", nil
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,15 +119,29 @@ func (cl *cluster) listen() (string, error) {
 }
 
 // far returns a worker that reaches the servers, one or another, through a proxy.
-func (cl *cluster) far(name string) (*member, error) {
+func (cl *cluster) far(role, name string) (*member, error) {
 	p, err := newProxy(cl.servers...)
 	if err != nil {
 		return nil, err
+	}
+	if l := languages[role]; l != nil {
+		return cl.foreign(l, name, p)
 	}
 	argv := []string{cl.config.binary, "--server", "http://" + p.address(), "--log-level", "info", worker, "--name", name,
 		"--capacity", "4", "--queue", workflow.DefaultQueue, "--queue", narrow, "--drain-timeout", "1s", "--silence", cl.config.silence.String(),
 		"--beat", (cl.config.silence / 4).String()}
 	return &member{name: name, role: worker, argv: argv, env: cl.env(), dir: cl.dir, host: cl.database.host(), proxy: p}, nil
+}
+
+// foreign returns a worker that is written with the SDK of another language.
+func (cl *cluster) foreign(l *sdk.Language, name string, p *proxy) (*member, error) {
+	argv, env, err := l.Worker("--scripts", "--name", name, "--capacity", "4", "--queue", workflow.DefaultQueue, "--queue", narrow,
+		"--drain-timeout", "1", "--silence", fmt.Sprint(cl.config.silence.Seconds()))
+	if err != nil {
+		return nil, err
+	}
+	return &member{name: name, role: worker, argv: argv, env: append(append(env, "PAWL_SERVER=http://"+p.address()), cl.env()...), dir: cl.dir,
+		host: cl.database.host(), proxy: p, sign: " serves "}, nil
 }
 
 func (cl *cluster) env() []string {

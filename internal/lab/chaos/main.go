@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,7 +31,7 @@ type config struct {
 	binary   string // pawl
 	dir      string // of all runs
 	kind     string // postgres or sqlite
-	roleMix  string // split, far or dev
+	roleMix  string // split, dev, or a list of kinds of workers over the servers
 	outages  bool   // of the database alone, at the default timings, and nothing else
 	silence  time.Duration
 	patience time.Duration // after which anything counts as stuck
@@ -48,7 +49,7 @@ func program() int {
 	rounds := flag.Int("rounds", fullRun, "in all; a run has 20")
 	outages := flag.Int("outages", 0, "instead of rounds of all faults: so many outages of PostgreSQL alone, of 5 to 15 s, at the default timings")
 	flag.StringVar(&c.kind, "database", "postgres", "postgres or sqlite")
-	flag.StringVar(&c.roleMix, "roles", "split", "split (servers, workers and at times a dev), far (some workers reach the database through the servers) or dev; SQLite has dev and far")
+	flag.StringVar(&c.roleMix, "roles", "split", "split (servers, workers and at times a dev), dev, or which workers reach the database through the servers: far, python, node, or some of them with commas between; SQLite has no split")
 	flag.StringVar(&c.binary, "binary", "", "the pawl to run; default: built anew")
 	flag.DurationVar(&c.silence, "silence", 2*time.Second, "after which a worker is taken for dead")
 	flag.DurationVar(&c.patience, "patience", 2*time.Minute, "how long anything may take until it is called stuck")
@@ -58,7 +59,7 @@ func program() int {
 	if c.outages = *outages > 0; c.outages {
 		*rounds = *outages
 	}
-	if flag.NArg() > 0 || *rounds < 1 || *outages < 0 || c.outages && c.kind != "postgres" || c.kind != "postgres" && c.kind != "sqlite" || c.roleMix != "split" && c.roleMix != "far" && c.roleMix != "dev" || *form != "text" && *form != "json" {
+	if flag.NArg() > 0 || *rounds < 1 || *outages < 0 || c.outages && c.kind != "postgres" || c.kind != "postgres" && c.kind != "sqlite" || c.roleMix != "split" && c.roleMix != "dev" && c.over() == nil || *form != "text" && *form != "json" {
 		flag.Usage()
 		return 2
 	}
@@ -145,13 +146,28 @@ func (c *config) newDatabase(ctx context.Context, dir string, seed uint64) (data
 	return newPostgres(ctx, c, fmt.Sprintf("chaos_%d", seed))
 }
 
+// over returns the workers over the servers: two of a kind that is alone, otherwise one of each
+// that is listed. nil: there are none, or the list is wrong.
+func (c *config) over() []string {
+	kinds := strings.Split(c.roleMix, ",")
+	for i, k := range kinds {
+		if k != far && languages[k] == nil || slices.Contains(kinds[:i], k) {
+			return nil
+		}
+	}
+	if len(kinds) == 1 {
+		return []string{kinds[0], kinds[0]}
+	}
+	return kinds
+}
+
 // roles are the processes of a run.
 func (c *config) roles(seed uint64) []string {
-	switch {
-	case c.roleMix == "far" && c.kind == "sqlite":
-		return []string{dev, dev, far, far}
-	case c.roleMix == "far":
-		return []string{server, server, worker, far, far}
+	switch over := c.over(); {
+	case over != nil && c.kind == "sqlite":
+		return append([]string{dev, dev}, over...)
+	case over != nil:
+		return append([]string{server, server, worker}, over...)
 	case c.kind == "sqlite":
 		return []string{dev, dev, dev}
 	case c.roleMix == "dev":
@@ -181,7 +197,7 @@ func (c *config) chances(db database) []chance {
 			cannot[fullFault] = true
 		}
 	}
-	if c.roleMix == "far" && c.kind == "sqlite" {
+	if c.over() != nil && c.kind == "sqlite" {
 		all = slices.Concat(all, onFar)
 	}
 	if !c.steps {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +23,7 @@ type member struct {
 	dir        string // of its logs
 	host       *host
 	proxy      *proxy // to the database; nil on SQLite
+	sign       string // what its log says once it has started to work; empty: as pawl does
 
 	pain sync.Mutex // held by the fault applied to it
 
@@ -160,7 +162,7 @@ func (m *member) crashed() error {
 }
 
 // ready reports whether this life of the process has started to work.
-func (m *member) ready() bool { return m.says("stop with Ctrl-C") }
+func (m *member) ready() bool { return m.says(cmp.Or(m.sign, "stop with Ctrl-C")) }
 
 // says reports whether the log of this life contains one of the texts.
 func (m *member) says(texts ...string) bool {
@@ -169,7 +171,7 @@ func (m *member) says(texts ...string) bool {
 }
 
 // faults are texts that no log may contain.
-var faults = [][]byte{[]byte("panic:"), []byte("pawl has a bug"), []byte("fatal error:"), []byte("DATA RACE")}
+var faults = [][]byte{[]byte("panic:"), []byte("pawl has a bug"), []byte("fatal error:"), []byte("DATA RACE"), []byte("Traceback (most recent call last)")}
 
 // faultsInLogs searches the logs of all lives.
 func faultsInLogs(dir string) error {

@@ -24,6 +24,7 @@ type report struct {
 	Effects  int            `json:"effects"`
 	Losses   int            `json:"losses"`   // claims whose worker died
 	Silent   int            `json:"silent"`   // workers that were taken for dead though their processes were not gone
+	Holders  map[string]int `json:"holders"`  // steps by the kind of process that had them last
 	Refused  int            `json:"refused"`  // late results that were refused and kept
 	GivenUp  int            `json:"given_up"` // jobs that failed since a step lost its worker too often
 	Rescue   times          `json:"rescue"`   // from a fault to the next claim or the end of a step that the victim held
@@ -53,7 +54,7 @@ type times struct {
 	Worst string `json:"worst"` // the fault that took the longest
 }
 
-func newReport() *report { return &report{Faults: map[string]int{}} }
+func newReport() *report { return &report{Faults: map[string]int{}, Holders: map[string]int{}} }
 
 func (r *report) count(f fault) {
 	r.mu.Lock()
@@ -98,6 +99,9 @@ func (r *report) add(o *report) {
 	r.Passed += o.Passed
 	r.Late = max(r.Late, o.Late)
 	r.Away = max(r.Away, o.Away)
+	for k, n := range o.Holders {
+		r.Holders[k] += n
+	}
 	for k, n := range o.Faults {
 		r.Faults[k] += n
 	}
@@ -123,6 +127,7 @@ func (r *report) print(w io.Writer, asJSON bool) error {
 	fmt.Fprintf(w, "%s: seeds %d to %d, %d rounds in %s\n", r.Database, r.Seed, r.Seed+uint64(max(r.Runs, 1)-1), r.Rounds, r.Took.Round(time.Second))
 	fmt.Fprintf(w, "faults: %s\n", counts(r.Faults))
 	fmt.Fprintf(w, "%d jobs, %d claims, %d effects, %d claims whose worker died (%d workers by silence), %d late results refused, %d jobs given up\n", r.Jobs, r.Claims, r.Effects, r.Losses, r.Silent, r.Refused, r.GivenUp)
+	fmt.Fprintf(w, "steps by the process that had them last: %s\n", counts(r.Holders))
 	fmt.Fprintf(w, "schedules made %d jobs, %d ms late at most, and passed over times %d times\n", r.Fired, r.Late, r.Passed)
 	if r.Endured > 0 {
 		_, err := fmt.Fprintf(w, "%d steps were under way when an outage began, and none was taken from its worker; a killed database was away for %d ms at most\n", r.Endured, r.Away)
