@@ -44,6 +44,8 @@ func (e *Engine) errorOf(c *call, response *http.Response, text []byte) error {
 func (e *Engine) foreign(status int) error {
 	err := pawl.Errorf(pawl.Invalid, "the server at %s answers with HTTP status %d, and not as a Pawl server does", e.base, status)
 	switch status {
+	case http.StatusRequestEntityTooLarge: // of a proxy with a limit of its own
+		return err
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		err.Kind, err.Hint = pawl.Unavailable, "try again later"
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:

@@ -180,6 +180,8 @@ export class ApiError extends PawlError {
   readonly problem: Record<string, any>;
   readonly retryAfterMs: number;
   readonly passing: boolean;
+  /** The server refuses what the request says; a proxy may do so for its size. */
+  readonly refusesBody: boolean;
 }
 
 /** An operator has terminated the worker. */

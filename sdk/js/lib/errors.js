@@ -27,6 +27,11 @@ export class ApiError extends PawlError {
   get passing() {
     return this.status >= 500 || this.status === 429;
   }
+
+  /** Whether the server refuses what the request says; a proxy may do so for its size. */
+  get refusesBody() {
+    return this.status === 413 || ([400, 422].includes(this.status) && this.code !== "");
+  }
 }
 
 /** An operator has terminated the worker. */

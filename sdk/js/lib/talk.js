@@ -22,6 +22,8 @@ export class Talk {
   #turn = 0;
   #held = new Map(); // by fence: the claim, and whether the server says that it is gone
   #doubts = 0; // how often it became unsure
+  #underway = new Set(); // the turns of exchanges without an answer
+  #over = new Map(); // by fence: the last turn that may still deliver a claim that was reported
 
   constructor(worker) {
     this.worker = worker;
@@ -45,6 +47,7 @@ export class Talk {
    */
   async exchange(server, { reports = [], free = 0, waitMs = 0, signal }) {
     const turn = ++this.#turn;
+    this.#underway.add(turn);
     const doubts = this.#doubts;
     const body = { turn, free, wait_ms: waitMs };
     if (reports.length > 0) body.reports = reports.map((r) => r.body);
@@ -55,7 +58,16 @@ export class Talk {
     } catch (e) {
       if (this.#failed(turn, reports, e)) return { steps: [], stops: [], gone: [], pauseMs: 0 };
       throw e;
+    } finally {
+      this.#ended(turn);
     }
+  }
+
+  /** Forgets the claims that no exchange under way can deliver any more. */
+  #ended(turn) {
+    this.#underway.delete(turn);
+    const oldest = Math.min(...this.#underway, this.#turn + 1);
+    for (const [key, last] of this.#over) if (last < oldest) this.#over.delete(key);
   }
 
   /** Notes that an answer may be lost. Returns whether this process has overtaken the exchange itself. */
@@ -72,12 +84,16 @@ export class Talk {
 
   #learn(reports, doubts, answer) {
     if (this.#doubts === doubts && !answer.more) this.unsure = false;
-    for (const r of reports) this.#held.delete(r.fence);
+    for (const r of reports) {
+      this.#held.delete(r.fence);
+      this.#over.set(r.fence, this.#turn);
+    }
     for (const c of answer.gone) {
       const held = this.#held.get(fence(c.step_id, c.claim));
       if (held) held.gone = true;
     }
-    const steps = answer.steps.filter((s) => !this.#held.has(fence(s.step_id, s.claim)));
+    const known = (key) => this.#held.has(key) || this.#over.has(key);
+    const steps = answer.steps.filter((s) => !known(fence(s.step_id, s.claim)));
     for (const { step_id, claim } of steps) this.#held.set(fence(step_id, claim), { claim: { step_id, claim }, gone: false });
     return { steps, stops: answer.stops, gone: answer.gone, pauseMs: answer.next_ms };
   }

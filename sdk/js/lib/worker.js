@@ -366,7 +366,7 @@ export class Worker {
   }
 
   async #failed(talk, reports, e, backoff, poll) {
-    if (reports.length > 0 && [400, 413, 422].includes(e.status)) {
+    if (reports.length > 0 && e.refusesBody) {
       await this.#sendSingly(talk, reports, e.message);
       return;
     }

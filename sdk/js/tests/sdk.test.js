@@ -18,7 +18,7 @@ async function script(answers) {
     for await (const part of request) text += part;
     const body = text ? JSON.parse(text) : undefined;
     asked.push({ path: request.url, body, headers: request.headers });
-    const [status, value] = answers(request.url, body);
+    const [status, value] = await answers(request.url, body);
     if (status === 0) return request.socket.destroy(); // the answer is lost
     response.writeHead(status, { "Content-Type": status < 300 ? "application/json" : "application/problem+json" });
     return response.end(JSON.stringify(value));
@@ -131,6 +131,22 @@ test("turns and holding, as docs/workers.md has them", async () => {
   assert.deepEqual([talk.holding(), talk.unsure], [[], false]);
   await assert.rejects(send([404, {}]), ApiError); // of a proxy
   for (const end of [[410, { code: "WORKER_ENDED" }], [404, { code: "NOT_FOUND" }]]) await assert.rejects(send(end), WorkerEnded);
+  server.close();
+});
+
+test("a late answer delivers nothing again", async () => {
+  let release;
+  const late = new Promise((resolve) => (release = resolve));
+  const empty = { steps: [], stops: [], gone: [], results: [], next_ms: 0 };
+  const answers = [late, [200, { ...empty, steps: [delivered({ redelivered: true })] }], [200, { ...empty, results: ["accepted"] }]];
+  const s = await script((_, body) => answers[body.turn - 1]);
+  const server = new Server({ server: s.url });
+  const talk = new Talk("w_1");
+  const waits = talk.exchange(server, { free: 1, waitMs: 1000 });
+  assert.equal((await talk.exchange(server, { free: 1 })).steps.length, 1);
+  await talk.exchange(server, { reports: [{ fence: "st_1 1", size: 1, body: { step_id: "st_1", claim: 1, outcome: "complete", output: 1 } }] });
+  release([200, { ...empty, steps: [delivered()] }]);
+  assert.deepEqual((await waits).steps, []);
   server.close();
 });
 

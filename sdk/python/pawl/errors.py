@@ -34,6 +34,11 @@ class ApiError(Error):
         """Whether the same request may succeed later."""
         return self.status >= 500 or self.status == 429
 
+    @property
+    def refuses_body(self) -> bool:
+        """Whether the server refuses what the request says; a proxy may do so for its size."""
+        return self.status == 413 or self.status in (400, 422) and self.code != ""
+
 
 class Terminated(Error):
     """An operator has terminated the worker."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 from .errors import ApiError, Error
 from .step import Claim
@@ -74,6 +74,8 @@ class Talk:
         self._held: Dict[Claim, bool] = {}  # whether the server says that it is gone
         self._unsure = True  # the next exchange has to say what is held
         self._doubts = 0     # how often it became unsure
+        self._underway: Set[int] = set()    # the turns of exchanges without an answer
+        self._over: Dict[Claim, int] = {}   # claims that were reported, and the last turn that may still deliver them
 
     @property
     def unsure(self) -> bool:
@@ -92,6 +94,7 @@ class Talk:
     def take_turn(self, reports: List[Report], free: int, wait: float) -> Request:
         with self._lock:
             self._turn += 1
+            self._underway.add(self._turn)
             body: Dict[str, Any] = {"turn": self._turn, "free": free, "wait_ms": int(wait * 1000)}
             if reports:
                 body["reports"] = [r.body for r in reports]
@@ -104,11 +107,20 @@ class Talk:
         limit = PATIENCE + request.body["wait_ms"] / 1000
         try:
             answer = link.call("POST", self.path + "/exchange", request.body, limit)
+            return self._learn(request, answer)
         except Error as e:
             if self._failed(request, e):
                 return Answer()
             raise
-        return self._learn(request, answer)
+        finally:
+            self._ended(request)
+
+    def _ended(self, request: Request) -> None:
+        """Forget the claims that no exchange under way can deliver any more."""
+        with self._lock:
+            self._underway.discard(request.body["turn"])
+            oldest = min(self._underway, default=self._turn + 1)
+            self._over = {c: last for c, last in self._over.items() if last >= oldest}
 
     def _failed(self, request: Request, e: Error) -> bool:
         """Note that an answer may be lost. Returns whether this process has overtaken the exchange itself."""
@@ -134,12 +146,13 @@ class Talk:
                 self._unsure = False
             for r in request.reports:
                 self._held.pop(r.fence, None)
+                self._over[r.fence] = self._turn
             for c in learned.gone:
                 if c in self._held:
                     self._held[c] = True
             for s in answer.get("steps") or []:
                 claim = (s["step_id"], s["claim"])
-                if claim not in self._held:
+                if claim not in self._held and claim not in self._over:
                     self._held[claim] = False
                     learned.steps.append(s)
         return learned

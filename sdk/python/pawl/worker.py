@@ -431,7 +431,7 @@ class Worker:
         return answer
 
     def _failed(self, talk: Talk, request: Request, e: Error, backoff: Backoff) -> None:
-        if isinstance(e, ApiError) and e.status in (400, 413, 422) and request.reports:
+        if isinstance(e, ApiError) and e.refuses_body and request.reports:
             self._send_singly(talk, request.reports, str(e))
             return
         turn = isinstance(e, ApiError) and e.code == "TURN"

@@ -167,6 +167,18 @@ class TalkTest(unittest.TestCase):
         self.send([(200, {})], t)
         self.assertEqual(self.asked[0][2], {"turn": 10, "free": 1, "wait_ms": 0, "holding": []})
 
+    def test_a_late_answer_delivers_nothing_again(self) -> None:
+        """The answer of an exchange that waited comes after its step was delivered again, and reported."""
+        t, step = Talk("w_1"), delivered()
+        answers = [(200, {"steps": [dict(step, redelivered=True)]}), (200, {"results": ["accepted"]}), (200, {"steps": [step]})]
+        link = Server(Script(lambda *_: answers.pop(0)).url).connection()
+        self.addCleanup(link.close)
+        waited = t.take_turn([], 1, 0)
+        self.assertEqual(len(t.send(link, t.take_turn([], 1, 0)).steps), 1)
+        t.send(link, t.take_turn([Report(("st_1", 1), {"outcome": "complete", "output": 1})], 0, 0))
+        self.assertEqual(t.send(link, waited).steps, [])
+        self.assertEqual(t._over, {})
+
     def test_more(self) -> None:
         t = Talk("w_1")
         self.send([(200, {"steps": [delivered()], "more": True})], t)
