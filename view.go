@@ -253,10 +253,14 @@ type StepQuery struct {
 // error of kind Invalid. It is of 1 to 255 visible characters of ASCII; empty means none.
 // A request whose first copy is still being carried out is an error of kind Conflict, and
 // may be given again, as after a failure of the database.
+//
+// With a Version the change is made only to that version of what it names: the Version of a
+// schedule or a quota, or of the pause of a queue. Otherwise the error is of kind Conflict.
 type Change struct {
 	Actor     string
 	Reason    string
 	RequestID string
+	Version   int64 // 0: any
 }
 
 // A LogLine is a piece of the log of one attempt, as it was printed.

@@ -105,6 +105,11 @@ paused remove removed
 active revoke revoked
 active expire expired
 `}, {
+		name: "queue_pause", create: "pause",
+		states: "paused resumed",
+		ends:   "resumed",
+		rows:   "paused resume resumed",
+	}, {
 		name: "service", create: "add", // S15
 		states: "stopped trying_to_start running degraded trying_to_stop failed removed",
 		ends:   "removed", resident: true,

@@ -151,6 +151,17 @@ var Tokens = tableOf("token",
 	recordColumns(func(t *pawl.Token) *pawl.Record { return &t.Record }),
 )
 
+// QueuePauses are the columns of pauses of queues.
+var QueuePauses = tableOf("queue_pause",
+	as(Fixed, uuid("uuid", func(p *pawl.QueuePause) []byte { return p.ID[:] })),
+	as(Key, computed("id", func(p *pawl.QueuePause) int64 { return int64(p.Key()) })),
+	as(Fixed,
+		text("workspace", func(p *pawl.QueuePause) *string { return &p.Workspace }),
+		text("queue", func(p *pawl.QueuePause) *string { return &p.Queue }),
+	),
+	recordColumns(func(p *pawl.QueuePause) *pawl.Record { return &p.Record }),
+)
+
 // RecordColumns are the columns that every table has.
 var RecordColumns = recordColumns(func(r *pawl.Record) *pawl.Record { return r })
 
