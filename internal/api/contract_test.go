@@ -420,6 +420,27 @@ func testContract(t *testing.T, d *drive) {
 	d.want(409, "POST", "/api/tokens/"+token+"/revoke", "")
 	d.want(200, "GET", "/api/tokens/"+token+"/history", "")
 
+	// Families.
+	above := d.submit(holding, nil)
+	child := d.want(201, "POST", "/api/jobs", text(map[string]any{"source": order, "parent_job_id": above, "depth": 1, "worker_count": 2, "metadata": map[string]any{"ticket": 7}})).field(t, "id").(string)
+	if a := d.want(200, "GET", "/api/jobs/"+child, ""); a.field(t, "parent_job_id") != above || a.field(t, "depth") != 1.0 || a.field(t, "worker_count") != 2.0 || a.field(t, "metadata.ticket") != 7.0 {
+		t.Errorf("the child: %s", a.body)
+	}
+	for field, v := range map[string]any{"depth": 2, "worker_count": 11, "parent_job_id": "j_1", "metadata": []int{1}} {
+		sub := map[string]any{"source": order, "parent_job_id": above}
+		sub[field] = v
+		if a := d.want(422, "POST", "/api/jobs", text(sub)); !strings.Contains(string(a.body), field) {
+			t.Errorf("%s: %s", field, a.body)
+		}
+	}
+	d.want(404, "POST", "/api/jobs", text(map[string]any{"source": order, "parent_job_id": "j_019ac1f0a3c47d5e8f00112233445566"}))
+	d.want(200, "POST", "/api/jobs/"+above+"/cancel", "")
+	d.want(200, "GET", "/api/jobs/"+above+"?wait=ended", "")
+	if a := d.want(200, "GET", "/api/jobs/"+child+"?wait=ended", ""); a.field(t, "status") != "CANCELED" && a.field(t, "status") != "COMPLETED" {
+		t.Errorf("the child of a job that was canceled: %s", a.body)
+	}
+	d.want(409, "POST", "/api/jobs", text(map[string]any{"source": order, "parent_job_id": above}))
+
 	// Queues.
 	d.want(404, "GET", "/api/queues/parcels", "")
 	paused := d.want(201, "POST", "/api/queues/parcels/pause", `{"reason":"no vans","request_id":"pq-1"}`)

@@ -81,7 +81,7 @@ type Demand struct {
 
 // Demands returns the pools from which a job takes slots when it starts, the number it
 // takes, and their sizes. From the quota of its depth it takes as many as it has workers;
-// if its workflow does not give that number, at most the size of the quota.
+// if nobody has given that number, at most the size of the quota.
 func (l *Limits) Demands(j *pawl.Job, def *workflow.Definition) []Demand {
 	var all []Demand
 	if j.Pool != 0 {
@@ -89,7 +89,7 @@ func (l *Limits) Demands(j *pawl.Job, def *workflow.Definition) []Demand {
 	}
 	if slots, ok := l.Depth(j.Workspace, j.Depth); ok {
 		takes := j.WorkerCount
-		if def.AnyWorkers {
+		if def.AnyWorkers && takes == def.Workers {
 			takes = max(1, min(takes, slots))
 		}
 		all = append(all, Demand{DepthPool(j.Workspace, j.Depth), takes, slots})

@@ -5,3 +5,5 @@ create table kept_queue_pause_audit as select queue_pause, seq, state::text, eve
   request_id, metadata, at, hash, seals from queue_pause_audit;
 drop table queue_pause_audit, queue_pause;
 drop domain queue_pause_state;
+
+alter table job drop column children;

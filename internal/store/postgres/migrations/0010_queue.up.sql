@@ -35,3 +35,6 @@ create table if not exists kept_queue_pause_audit (queue_pause bigint, seq bigin
 insert into queue_pause select * from kept_queue_pause;
 insert into queue_pause_audit select * from kept_queue_pause_audit;
 drop table kept_queue_pause, kept_queue_pause_audit;
+
+-- Whether jobs were submitted as children of a job.
+alter table job add column children bool not null default false;

@@ -8,3 +8,5 @@ INSERT INTO kept_queue_pause SELECT id, uuid, workspace, queue,
 INSERT INTO kept_queue_pause_audit SELECT queue_pause, seq, state, event, reason, actor, request_id, metadata, at, hash, seals FROM queue_pause_audit;
 DROP TABLE queue_pause_audit;
 DROP TABLE queue_pause;
+
+ALTER TABLE job DROP COLUMN children;

@@ -35,3 +35,6 @@ INSERT INTO queue_pause SELECT * FROM kept_queue_pause;
 INSERT INTO queue_pause_audit SELECT * FROM kept_queue_pause_audit;
 DROP TABLE kept_queue_pause;
 DROP TABLE kept_queue_pause_audit;
+
+-- Whether jobs were submitted as children of a job.
+ALTER TABLE job ADD COLUMN children INTEGER NOT NULL DEFAULT 0;
