@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -63,16 +64,18 @@ type ScheduleView struct {
 	LastDue   Timestamp       `json:"last_due"` // when the last job was due
 	LastJob   *string         `json:"last_job"` // none if it was removed
 	LastState machine.State   `json:"last_status,omitempty"`
+	Version   int64           `json:"version"` // rises with each move of the schedule, by itself too
 }
 
 // A QuotaView is a limit and how much of it is taken.
 type QuotaView struct {
-	Name   string    `json:"name"`
-	Slots  int       `json:"slots"`
-	Used   int       `json:"used"`
-	SetAt  Timestamp `json:"set_at"`
-	Actor  string    `json:"actor"`
-	Reason string    `json:"reason"`
+	Name    string    `json:"name"`
+	Slots   int       `json:"slots"`
+	Used    int       `json:"used"`
+	SetAt   Timestamp `json:"set_at"`
+	Actor   string    `json:"actor"`
+	Reason  string    `json:"reason"`
+	Version int64     `json:"version"` // rises with each change
 }
 
 // Counts are how many workers, jobs and steps there are, by state. A state that is
@@ -89,16 +92,17 @@ type Counts struct {
 	AtLeast bool `json:"at_least"`
 }
 
-// A QueueView is a queue with steps in flight, with live workers that serve it, or with a
-// limit.
+// A QueueView is a queue with steps in flight, with live workers that serve it, with a limit,
+// or that is paused.
 type QueueView struct {
-	Name      string    `json:"name"`
-	Workspace string    `json:"workspace_id"`
-	Depth     int       `json:"depth"`   // steps enqueued
-	Oldest    Timestamp `json:"oldest"`  // when the oldest of them was enqueued, among the first 1,000 of each handler
-	Running   int       `json:"running"` // steps in progress on workers
-	Limit     *int      `json:"limit"`   // of steps in progress; none if it is not limited
-	Workers   int       `json:"workers"` // that live and serve it
+	Name      string          `json:"name"`
+	Workspace string          `json:"workspace_id"`
+	Depth     int             `json:"depth"`            // steps enqueued
+	Oldest    Timestamp       `json:"oldest"`           // when the oldest of them was enqueued, among the first 1,000 of each handler
+	Running   int             `json:"running"`          // steps in progress on workers
+	Limit     *int            `json:"limit"`            // of steps in progress; none if it is not limited
+	Workers   int             `json:"workers"`          // that live and serve it
+	Paused    *QueuePauseView `json:"paused,omitempty"` // none if it is not paused
 }
 
 // An ApprovalView is a step that waits for a decision.
@@ -133,13 +137,31 @@ type Pruning struct {
 	Workers   int64    `json:"workers"`
 	Schedules int64    `json:"schedules"`
 	Tokens    int64    `json:"tokens"`
-	Entries   int64    `json:"entries"` // rows of trails
-	Busy      []string `json:"busy"`    // what other processes had locked; the next pruning finds it
+	Pauses    int64    `json:"queue_pauses"` // of queues
+	Entries   int64    `json:"entries"`      // rows of trails
+	Busy      []string `json:"busy"`         // what other processes had locked; the next pruning finds it
+}
+
+// Count adds a number of entities of a kind that were, or would be, removed.
+func (p *Pruning) Count(kind string, n int64) {
+	switch kind {
+	case lifecycle.Job.Name:
+		p.Jobs += n
+	case lifecycle.Worker.Name:
+		p.Workers += n
+	case lifecycle.Schedule.Name:
+		p.Schedules += n
+	case lifecycle.Token.Name:
+		p.Tokens += n
+	case lifecycle.QueuePause.Name:
+		p.Pauses += n
+	}
 }
 
 // Add adds what another one has removed.
 func (p *Pruning) Add(q *Pruning) {
-	p.Jobs, p.Steps, p.Workers, p.Schedules, p.Entries = p.Jobs+q.Jobs, p.Steps+q.Steps, p.Workers+q.Workers, p.Schedules+q.Schedules, p.Entries+q.Entries
+	p.Jobs, p.Steps, p.Workers, p.Schedules = p.Jobs+q.Jobs, p.Steps+q.Steps, p.Workers+q.Workers, p.Schedules+q.Schedules
+	p.Tokens, p.Pauses, p.Entries = p.Tokens+q.Tokens, p.Pauses+q.Pauses, p.Entries+q.Entries
 	p.Busy = append(p.Busy, q.Busy...)
 }
 

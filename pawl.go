@@ -77,6 +77,7 @@ type Job struct {
 	Pool        rowkey.Pool // the pool of its concurrency key, of which it takes one slot while it runs, or 0
 	Quota       rowkey.Pool // the pool of which it took WorkerCount slots when it started, or 0
 	Paused      bool
+	Children    bool // other jobs were submitted as its children
 	Mark        Mark
 	MarkAt      int64         // of Attention: when the evaluator looks; else 0. See Mark
 	MarkTries   int           // how often in a row it has looked in vain

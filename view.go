@@ -25,7 +25,18 @@ type Submission struct {
 	// Reference is how the workflow was named, NAME or NAME@VERSION; empty: by Definition. With a
 	// RequestID a repeated request is the same, whatever has been registered since.
 	Reference string
+
+	// Parent is the job of the same workspace below which the job is, or the zero id. Canceling
+	// a job cancels those below it. It must not have ended.
+	Parent ID
+
+	Depth       *int            // that the job has to have: 0, or that of its parent and 1; nil: whatever it is
+	WorkerCount int             // at most this many steps at once, 1 to workflow.MaxWorkers; 0: as the workflow says
+	Metadata    json.RawMessage // object of at most MaxMetadata bytes, kept with the job; empty: none
 }
+
+// MaxMetadata is the limit of the bytes of a job's metadata.
+const MaxMetadata = 16 << 10
 
 // A Submitted is the reply to a Submission.
 type Submitted struct {
@@ -253,10 +264,14 @@ type StepQuery struct {
 // error of kind Invalid. It is of 1 to 255 visible characters of ASCII; empty means none.
 // A request whose first copy is still being carried out is an error of kind Conflict, and
 // may be given again, as after a failure of the database.
+//
+// With a Version the change is made only to that version of what it names: the Version of a
+// schedule or a quota, or of the pause of a queue. Otherwise the error is of kind Conflict.
 type Change struct {
 	Actor     string
 	Reason    string
 	RequestID string
+	Version   int64 // 0: any
 }
 
 // A LogLine is a piece of the log of one attempt, as it was printed.

@@ -85,6 +85,9 @@ type Quota struct {
 	Reason    string
 }
 
+// Version returns a number that rises with each change of the limit.
+func (q *Quota) Version() int64 { return q.At }
+
 // A Schedule makes jobs of a registered workflow at the times of a cron
 // expression.
 type Schedule struct {
@@ -103,6 +106,9 @@ type Schedule struct {
 	LastJob   rowkey.Job // the job of the last time, or 0
 	Waiting   int64      // of overlap queue: the time whose job waits for the last job to end, or 0
 }
+
+// Version returns a number that rises with each move of the schedule.
+func (s *Schedule) Version() int64 { return s.Seq }
 
 // Key returns the key of the schedule.
 func (s *Schedule) Key() rowkey.Schedule { return s.ID.ScheduleKey() }

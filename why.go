@@ -20,7 +20,7 @@ type Reason struct {
 	Slots   *Slots        `json:"slots,omitempty"`   // the slots that are short
 	Count   int           `json:"count,omitempty"`   // of a group of instances: how many share the reason
 	Because []Reason      `json:"because,omitempty"` // of a child job: its own reasons; of a fan-out: its instances, grouped
-	Change  *ReasonChange `json:"change,omitempty"`  // of a pause: who ordered it
+	Change  *ReasonChange `json:"change,omitempty"`  // of a pause, of the job or of its queue: who ordered it
 }
 
 // A ReasonKind is the kind of a reason. The comment of each says what Names are.
@@ -40,6 +40,7 @@ const (
 	ReasonQuota         ReasonKind = "quota"          // the quota of its depth is full
 	ReasonConcurrency   ReasonKind = "concurrency"    // its concurrency key is taken; the jobs that hold it
 	ReasonQueueLimit    ReasonKind = "queue_limit"    // the limit of its queue is reached
+	ReasonQueuePaused   ReasonKind = "queue_paused"   // its queue is paused; the queue
 	ReasonReady         ReasonKind = "ready"          // nothing: it is about to be taken
 	ReasonEvaluation    ReasonKind = "evaluation"     // an evaluator has to evaluate it
 	ReasonUnstarted     ReasonKind = "job_pending"    // the job has not started
@@ -91,7 +92,7 @@ type ReasonChange struct {
 // blocking are the kinds of reasons, the most blocking first: those that only a person
 // can change, then shortages, then those that pass with time.
 var blocking = []ReasonKind{
-	ReasonUnreadable, ReasonPaused, ReasonOwner, ReasonNoWorker, ReasonWorkersPaused, ReasonWorkerLost, ReasonQuota, ReasonConcurrency,
+	ReasonUnreadable, ReasonPaused, ReasonQueuePaused, ReasonOwner, ReasonNoWorker, ReasonWorkersPaused, ReasonWorkerLost, ReasonQuota, ReasonConcurrency,
 	ReasonApproval, ReasonEvent, ReasonQueueLimit, ReasonWorkersBusy, ReasonStopping, ReasonEvaluation,
 	ReasonChild, ReasonBackoff, ReasonSleep, ReasonReady, ReasonRunning, ReasonJobSlots, ReasonFanOut, ReasonEnding,
 	ReasonHook, ReasonNeeds, ReasonBlocked, ReasonUnstarted, ReasonEnded,

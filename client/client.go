@@ -172,7 +172,8 @@ func (b *base) by(c pawl.Change) pawl.Change {
 
 func (b *base) workspace(named string) string { return cmp.Or(named, b.config.Workspace) }
 
-// Queues limits how much of a queue, or of a depth of jobs, runs at once.
+// Queues reads queues, pauses them, and limits how much of a queue, or of a depth of jobs, runs
+// at once.
 type Queues struct{ base }
 
 // Limit sets limits, all or none; a negative number of slots removes a limit. Names are
@@ -197,6 +198,35 @@ func (q *Queues) Reserve(ctx context.Context, workspace string, depth, slots int
 // Release ends a reservation. One that has ended already is an error of kind NotFound.
 func (q *Queues) Release(ctx context.Context, workspace string, id pawl.ID, c pawl.Change) (pawl.ReservationView, error) {
 	return q.engine.Release(ctx, q.workspace(workspace), id, q.by(c))
+}
+
+// List lists the queues of a workspace that steps are in, that live workers serve, that have a
+// limit, or that are paused. An empty workspace is the client's.
+func (q *Queues) List(ctx context.Context, workspace string) ([]pawl.QueueView, error) {
+	return q.engine.Queues(ctx, q.workspace(workspace))
+}
+
+// Get returns a queue that List has, else an error of kind NotFound.
+func (q *Queues) Get(ctx context.Context, workspace, name string) (*pawl.QueueView, error) {
+	return q.engine.Queue(ctx, pawl.QueueName{Workspace: q.workspace(workspace), Name: name})
+}
+
+// Pause keeps the steps of a queue from being claimed until Resume; those that run go on. Other
+// processes learn of it by a hint, at the latest within a second. The receipt is of the pause. A
+// queue that is paused is an error of kind Conflict.
+func (q *Queues) Pause(ctx context.Context, workspace, name string, c pawl.Change) (pawl.Receipt, error) {
+	return q.engine.PauseQueue(ctx, pawl.QueueName{Workspace: q.workspace(workspace), Name: name}, q.by(c))
+}
+
+// Resume ends the pause of a queue. A queue that is not paused is an error of kind Conflict.
+func (q *Queues) Resume(ctx context.Context, workspace, name string, c pawl.Change) (pawl.Receipt, error) {
+	return q.engine.ResumeQueue(ctx, pawl.QueueName{Workspace: q.workspace(workspace), Name: name}, q.by(c))
+}
+
+// History calls f with the moves of the pauses of a queue that are kept, the newest pause
+// first. It ends with the first error of f.
+func (q *Queues) History(ctx context.Context, workspace, name string, f func(pawl.Transition) error) error {
+	return q.engine.QueueHistory(ctx, pawl.QueueName{Workspace: q.workspace(workspace), Name: name}, f)
 }
 
 // Limits lists the limits of a workspace by name, with what is taken of each. An empty

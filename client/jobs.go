@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -21,10 +20,14 @@ type Submission struct {
 
 	Workspace   string // default: the client's
 	Description string
-	Actor       string // default: the client's
-	RequestID   string // idempotency key: the same submission with the same key is the same job (J8); see pawl.Change
-	Priority    int    // pawl.MinPriority to pawl.MaxPriority; each point is worth a minute of waiting
-	Private     bool   // only a worker that is given this job by its id runs it, in the process that submits it
+	Actor       string  // default: the client's
+	RequestID   string  // idempotency key: the same submission with the same key is the same job (J8); see pawl.Change
+	Priority    int     // pawl.MinPriority to pawl.MaxPriority; each point is worth a minute of waiting
+	Parent      pawl.ID // the job below which this one is, of the same workspace; canceling it cancels this one
+	Depth       *int    // that the job has to have: 0, or that of its parent and 1; nil: whatever it is
+	WorkerCount int     // at most this many steps at once; 0: as the workflow says
+	Metadata    any     // encoded as a JSON object, kept with the job, at most pawl.MaxMetadata bytes; nil: none
+	Private     bool    // only a worker that is given this job by its id runs it, in the process that submits it
 }
 
 // Jobs submits jobs and changes them. A change returns what it did to the job.
@@ -83,7 +86,8 @@ func (s *Jobs) submit(ctx context.Context, subs []Submission, to func(context.Co
 
 func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submission, err error) {
 	sub = pawl.Submission{Workspace: s.workspace(of.Workspace), Dir: of.Dir, Description: of.Description,
-		Actor: s.by(pawl.Change{Actor: of.Actor}).Actor, RequestID: of.RequestID, Priority: of.Priority, Private: of.Private}
+		Actor: s.by(pawl.Change{Actor: of.Actor}).Actor, RequestID: of.RequestID, Priority: of.Priority, Private: of.Private,
+		Parent: of.Parent, Depth: of.Depth, WorkerCount: of.WorkerCount}
 	def := of.Workflow
 	switch {
 	case (def == nil) == (of.Name == ""):
@@ -95,16 +99,26 @@ func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submiss
 		}
 	}
 	sub.Definition = def.Canonical()
-	switch in := of.Inputs.(type) {
-	case nil:
-	case json.RawMessage:
-		sub.Inputs = in
-	default:
-		if sub.Inputs, err = json.Marshal(of.Inputs); err != nil {
-			return sub, &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("inputs of %s: want what encodes as a JSON object", def.Name), Err: err}
-		}
+	if sub.Inputs, err = encoded("inputs of "+def.Name, of.Inputs); err != nil {
+		return sub, err
 	}
-	return sub, nil
+	sub.Metadata, err = encoded("metadata", of.Metadata)
+	return sub, err
+}
+
+// encoded returns a value as JSON, a json.RawMessage as it is.
+func encoded(what string, v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case json.RawMessage:
+		return v, nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: what + ": want what encodes as a JSON object", Err: err}
+	}
+	return b, nil
 }
 
 func (b *base) registered(ctx context.Context, workspace, name string) (*workflow.Definition, int, error) {

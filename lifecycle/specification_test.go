@@ -106,6 +106,11 @@ active revoke revoked
 active expire expired
 active extend active
 `}, {
+		name: "queue_pause", create: "pause",
+		states: "paused resumed",
+		ends:   "resumed",
+		rows:   "paused resume resumed",
+	}, {
 		name: "service", create: "add", // S15
 		states: "stopped trying_to_start running degraded trying_to_stop failed removed",
 		ends:   "removed", resident: true,

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 const submitLong = `Submit a workflow as a job that any worker of the workspace runs: that of "pawl dev", or
@@ -21,6 +22,9 @@ unless one is named.
 The worker creates an empty folder for the job, starts its commands there, and removes
 the folder when the job has ended. --dir names another folder, which must exist on
 every worker; a relative path is resolved here. With --server it is refused.
+
+--parent names a job below which this one is: it does not wait for it, but canceling the
+parent cancels this job, too. --meta keeps a text with the job, under metadata.
 
 The id of the job is printed on stdout. With --wait the progress of the job is shown
 until it has ended, then its output is printed; the id is printed on stderr, and the
@@ -34,6 +38,9 @@ type submitFlags struct {
 	requestID   string
 	description string
 	dir         string
+	parent      string
+	workers     int
+	meta        []string
 }
 
 func newSubmit(a *app) *cobra.Command {
@@ -46,6 +53,9 @@ func newSubmit(a *app) *cobra.Command {
 			if c.Flags().Changed("dir") && f.dir == "" {
 				return usage("write --dir . for the current folder", "--dir is empty: want a folder")
 			}
+			if c.Flags().Changed("workers") && f.workers == 0 {
+				return usage("", "--workers 0: want 1 to %d", workflow.MaxWorkers)
+			}
 			return a.submit(c.Context(), args[0], &f)
 		},
 	}
@@ -55,6 +65,9 @@ func newSubmit(a *app) *cobra.Command {
 	c.Flags().IntVar(&f.priority, "priority", 0, "jobs with a higher priority start first")
 	bindRequestID(c, &f.requestID, "job")
 	c.Flags().StringVar(&f.description, "description", "", "what the job is for")
+	c.Flags().StringVar(&f.parent, "parent", "", "the JOB below which it is: canceling that cancels it")
+	c.Flags().IntVar(&f.workers, "workers", 0, "at most this many of its steps at once, 1 to 10; default as the workflow says")
+	c.Flags().StringArrayVar(&f.meta, "meta", nil, "a text to be kept with the job, as key=value; may be repeated")
 	c.Flags().StringVar(&f.dir, "dir", "", "the folder in which its commands start on the worker; default a new folder for the job")
 	return c
 }
@@ -81,7 +94,15 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 				return err
 			}
 		}
-		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, f.dir
+		sub.RequestID, sub.Description, sub.Priority, sub.Dir, sub.WorkerCount = f.requestID, f.description, f.priority, f.dir, f.workers
+		if f.parent != "" {
+			if sub.Parent, err = a.jobOf(ctx, cl, f.parent); err != nil {
+				return err
+			}
+		}
+		if sub.Metadata, err = metadataOf(f.meta); err != nil {
+			return err
+		}
 		done, err := submitOne(ctx, cl, sub)
 		if err != nil {
 			return err
@@ -92,6 +113,14 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 		}
 		return a.showNew(ctx, cl, done.ID, f.form)
 	})
+}
+
+// metadataOf returns the metadata of --meta, or nil.
+func metadataOf(pairs []string) (any, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	return valuesOf("--meta", "write --meta team=billing", pairs, func(_, text string) (any, error) { return text, nil })
 }
 
 // showNew shows a new job: its id, or the job as JSON.

@@ -343,6 +343,14 @@ func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change)
 	return e.of.SetQuotas(ctx, set, c)
 }
 
+func (e *Engine) PauseQueue(ctx context.Context, n pawl.QueueName, c pawl.Change) (pawl.Receipt, error) {
+	return when(in(ctx, n.Workspace), func() (pawl.Receipt, error) { return e.of.PauseQueue(ctx, n, c) })
+}
+
+func (e *Engine) ResumeQueue(ctx context.Context, n pawl.QueueName, c pawl.Change) (pawl.Receipt, error) {
+	return when(in(ctx, n.Workspace), func() (pawl.Receipt, error) { return e.of.ResumeQueue(ctx, n, c) })
+}
+
 func (e *Engine) Reserve(ctx context.Context, workspace string, depth, slots int, ttl time.Duration, c pawl.Change) (pawl.ReservationView, error) {
 	return when(in(ctx, workspace), func() (pawl.ReservationView, error) {
 		return e.of.Reserve(ctx, workspace, depth, slots, ttl, c)

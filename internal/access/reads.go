@@ -292,6 +292,24 @@ func (e *Engine) Queues(ctx context.Context, workspace string) (all []pawl.Queue
 	return all, err
 }
 
+func (e *Engine) Queue(ctx context.Context, n pawl.QueueName) (*pawl.QueueView, error) {
+	return when(in(ctx, n.Workspace), func() (*pawl.QueueView, error) { return e.of.Queue(ctx, n) })
+}
+
+func (e *Engine) QueueHistory(ctx context.Context, n pawl.QueueName, f func(pawl.Transition) error) error {
+	if err := in(ctx, n.Workspace); err != nil {
+		return err
+	}
+	return e.of.QueueHistory(ctx, n, f)
+}
+
+func (e *Engine) QueueHistoryPage(ctx context.Context, n pawl.QueueName, q pawl.HistoryQuery) ([]pawl.Transition, string, error) {
+	if err := in(ctx, n.Workspace); err != nil {
+		return nil, "", err
+	}
+	return e.of.QueueHistoryPage(ctx, n, q)
+}
+
 func (e *Engine) Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error) {
 	return when(in(ctx, workspace), func() ([]pawl.QuotaView, error) { return e.of.Quotas(ctx, workspace) })
 }

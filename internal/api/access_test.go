@@ -211,7 +211,7 @@ func (g *guarded) records(admin string) *target {
 	_, token := g.token("victim", nil, pawl.RoleViewer)
 	secret, _ := g.token("visitor", nil, pawl.RoleViewer)
 	return &target{secret: secret, workspace: "default", byQuery: map[string]string{"job_id": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "queue": "billing"}}
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "queues": "billing", "machines": "job", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.

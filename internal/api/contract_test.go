@@ -274,7 +274,11 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "GET", "/api/schedules", "")
 	d.want(200, "GET", "/api/schedules/nightly", "")
 	d.want(404, "GET", "/api/schedules/none", "")
-	d.want(200, "PUT", "/api/schedules/nightly", `{"workflow":"order","cron":"0 4 * * *"}`)
+	read := d.want(200, "GET", "/api/schedules/nightly", "").header.Get("ETag")
+	d.want(200, "PUT", "/api/schedules/nightly", `{"workflow":"order","cron":"0 4 * * *"}`, "If-Match", read)
+	d.want(412, "PUT", "/api/schedules/nightly", `{"workflow":"order","cron":"0 5 * * *"}`, "If-Match", read)
+	d.want(412, "DELETE", "/api/schedules/nightly", "", "If-Match", read)
+	d.want(422, "DELETE", "/api/schedules/nightly", "", "If-Match", "*")
 	d.want(200, "POST", "/api/schedules/nightly/pause", `{"reason":"holidays"}`)
 	d.want(409, "POST", "/api/schedules/nightly/pause", "")
 	d.want(200, "POST", "/api/schedules/nightly/resume", "")
@@ -286,6 +290,11 @@ func testContract(t *testing.T, d *drive) {
 	// Resources.
 	d.want(200, "PUT", "/api/resources/quotas/queue/billing", `{"slots":3,"reason":"slow"}`)
 	d.want(422, "PUT", "/api/resources/quotas/queue/billing", `{"slots":-3}`)
+	read = d.want(200, "GET", "/api/resources/quotas/queue/billing", "").header.Get("ETag")
+	d.want(200, "PUT", "/api/resources/quotas/queue/billing", `{"slots":4}`, "If-Match", read)
+	d.want(412, "PUT", "/api/resources/quotas/queue/billing", `{"slots":5}`, "If-Match", read)
+	d.want(412, "DELETE", "/api/resources/quotas/queue/billing", "", "If-Match", read)
+	d.want(404, "GET", "/api/resources/quotas/queue/parcels", "")
 	d.want(200, "GET", "/api/resources/quotas", "")
 	d.want(200, "GET", "/api/resources/usage", "")
 	d.want(200, "DELETE", "/api/resources/quotas/queue/billing", "")
@@ -419,6 +428,43 @@ func testContract(t *testing.T, d *drive) {
 	d.want(401, "POST", "/api/session", `{"token":"nonsense"}`)
 	d.want(201, "POST", "/api/session", text(map[string]any{"token": visitor}))
 	d.want(204, "DELETE", "/api/session", "")
+	// Families.
+	above := d.submit(holding, nil)
+	child := d.want(201, "POST", "/api/jobs", text(map[string]any{"source": order, "parent_job_id": above, "depth": 1, "worker_count": 2, "metadata": map[string]any{"ticket": 7}})).field(t, "id").(string)
+	if a := d.want(200, "GET", "/api/jobs/"+child, ""); a.field(t, "parent_job_id") != above || a.field(t, "depth") != 1.0 || a.field(t, "worker_count") != 2.0 || a.field(t, "metadata.ticket") != 7.0 {
+		t.Errorf("the child: %s", a.body)
+	}
+	for field, v := range map[string]any{"depth": 2, "worker_count": 11, "parent_job_id": "j_1", "metadata": []int{1}} {
+		sub := map[string]any{"source": order, "parent_job_id": above}
+		sub[field] = v
+		if a := d.want(422, "POST", "/api/jobs", text(sub)); !strings.Contains(string(a.body), field) {
+			t.Errorf("%s: %s", field, a.body)
+		}
+	}
+	d.want(404, "POST", "/api/jobs", text(map[string]any{"source": order, "parent_job_id": "j_019ac1f0a3c47d5e8f00112233445566"}))
+	d.want(200, "POST", "/api/jobs/"+above+"/cancel", "")
+	d.want(200, "GET", "/api/jobs/"+above+"?wait=ended", "")
+	if a := d.want(200, "GET", "/api/jobs/"+child+"?wait=ended", ""); a.field(t, "status") != "CANCELED" && a.field(t, "status") != "COMPLETED" {
+		t.Errorf("the child of a job that was canceled: %s", a.body)
+	}
+	d.want(409, "POST", "/api/jobs", text(map[string]any{"source": order, "parent_job_id": above}))
+
+	// Queues.
+	d.want(404, "GET", "/api/queues/parcels", "")
+	paused := d.want(201, "POST", "/api/queues/parcels/pause", `{"reason":"no vans","request_id":"pq-1"}`)
+	if again := d.want(201, "POST", "/api/queues/parcels/pause", `{"reason":"no vans","request_id":"pq-1"}`); string(again.body) != string(paused.body) {
+		t.Errorf("%s, then %s", paused.body, again.body)
+	}
+	d.want(409, "POST", "/api/queues/parcels/pause", "")
+	d.want(404, "POST", "/api/queues/No%20Queue/pause", "")
+	queue := d.want(200, "GET", "/api/queues/parcels", "")
+	if got := queue.field(t, "paused.reason"); got != "no vans" {
+		t.Errorf("the queue: %s", queue.body)
+	}
+	d.want(412, "POST", "/api/queues/parcels/resume", "", "If-Match", `"7"`)
+	d.want(200, "POST", "/api/queues/parcels/resume", `{"reason":"vans"}`, "If-Match", queue.header.Get("ETag"))
+	d.want(409, "POST", "/api/queues/parcels/resume", "")
+	d.want(200, "GET", "/api/queues/parcels/history", "")
 
 	// Records.
 	d.want(200, "GET", "/api/machines", "")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -33,6 +34,12 @@ type page[T any] struct {
 // A body is an answer with a body.
 type body[T any] struct{ Body T }
 
+// A versioned is an answer with a body that a later change may be restricted to.
+type versioned[T any] struct {
+	ETag string `header:"ETag" doc:"For If-Match: it changes with each change of the record."`
+	Body T
+}
+
 // A receipt is the answer to a command.
 type receipt struct {
 	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
@@ -56,6 +63,26 @@ func replayedHeader(is bool) string {
 // A Key is the key of a request in the header.
 type Key struct {
 	Key string `header:"Idempotency-Key" maxLength:"255" doc:"The request's key, if the body has no request_id: 1 to 255 visible ASCII characters."`
+}
+
+// An IfMatch restricts a change to a version of what it names.
+type IfMatch struct {
+	Match string `header:"If-Match" maxLength:"64" doc:"The ETag that it has to have. Otherwise the answer is 412, and nothing has changed."`
+}
+
+// version returns the version that a change is restricted to, or 0.
+func (m *IfMatch) version() (int64, error) {
+	if m.Match == "" {
+		return 0, nil
+	}
+	text, err := strconv.Unquote(m.Match)
+	if err == nil {
+		var n int64
+		if n, err = strconv.ParseInt(text, 10, 64); err == nil && n > 0 && m.Match == quoted(n) {
+			return n, nil
+		}
+	}
+	return 0, pawl.Errorf(pawl.Invalid, "header.If-Match: %.64q: want one ETag, as the record has been read with", m.Match)
 }
 
 // A Note is what every command may say in its body.

@@ -63,11 +63,24 @@ type submission struct {
 	Inputs      json.RawMessage `json:"inputs,omitempty" doc:"An object: the inputs, by name."`
 	Description string          `json:"task_description,omitempty" maxLength:"4096" doc:"What the job is for, for people."`
 	Priority    int             `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Each point is worth a minute of waiting."`
+	Parent      string          `json:"parent_job_id,omitempty" maxLength:"64" doc:"The job of the same workspace below which this one is. It must not have ended; canceling it cancels this one." example:"j_019ac1f0a3c47d5e8f00112233445566"`
+	Depth       *int            `json:"depth,omitempty" minimum:"0" maximum:"5" doc:"The depth that the job has to have: 0, or that of its parent and 1."`
+	WorkerCount int             `json:"worker_count,omitempty" minimum:"1" maximum:"10" doc:"At most this many steps at once. Default: as the workflow says."`
+	Metadata    json.RawMessage `json:"metadata,omitempty" doc:"An object of at most 16 KiB, kept with the job. The names dir and rerun are reserved."`
 }
 
 // asked returns the submission for a client.
 func (in *submission) asked(c pawl.Change) (sub client.Submission, err error) {
-	sub = client.Submission{Workspace: in.Workspace, Inputs: in.Inputs, Description: in.Description, Priority: in.Priority, Actor: c.Actor, RequestID: c.RequestID}
+	sub = client.Submission{Workspace: in.Workspace, Inputs: in.Inputs, Description: in.Description, Priority: in.Priority, Actor: c.Actor, RequestID: c.RequestID,
+		Depth: in.Depth, WorkerCount: in.WorkerCount}
+	if in.Parent != "" {
+		if sub.Parent, err = pawl.ParseID(pawl.JobPrefix, in.Parent); err != nil {
+			return sub, pawl.Errorf(pawl.Invalid, "parent_job_id: %v", err)
+		}
+	}
+	if len(in.Metadata) > 0 {
+		sub.Metadata = in.Metadata
+	}
 	if len(in.Inputs) == 0 || string(in.Inputs) == "null" {
 		sub.Inputs = nil
 	}

@@ -160,6 +160,7 @@ var named = []struct {
 	{link.ErrKeyReused, SlugKeyReused},
 	{link.ErrKeyHeld, SlugRequestInProgress},
 	{link.ErrWorkerEnded, SlugWorkerEnded},
+	{link.ErrChanged, SlugPreconditionFailed},
 	{link.ErrSecretShown, SlugSecretShown},
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func (s *Service) resourceOperations() []operation {
@@ -17,9 +18,9 @@ func (s *Service) resourceOperations() []operation {
 			summary: "List limits by name", detail: "Lists the limits of a workspace: queue/NAME for steps in progress, depth/0 to depth/5 for the slots of running jobs.", add: does(s, s.listQuotas)},
 		{id: "get-usage", method: get, path: "/api/resources/usage", role: Viewer, tag: tag,
 			summary: "Say how much of each limit is taken", detail: "The same as list-quotas.", add: does(s, s.listQuotas)},
-		{id: "set-quota", method: put, path: "/api/resources/quotas/{kind}/{name}", role: Admin, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
+		{id: "set-quota", method: put, path: "/api/resources/quotas/{kind}/{name}", role: Admin, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict, SlugPreconditionFailed}, tag: tag,
 			summary: "Set a limit", detail: "Limits a queue, or the jobs of a depth. What already runs continues.", add: does(s, s.setQuota)},
-		{id: "clear-quota", method: del, path: "/api/resources/quotas/{kind}/{name}", role: Admin, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
+		{id: "clear-quota", method: del, path: "/api/resources/quotas/{kind}/{name}", role: Admin, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict, SlugPreconditionFailed}, tag: tag,
 			summary: "Remove a limit", detail: "Removes a limit.", add: does(s, s.clearQuota)},
 		{id: "set-quotas", method: post, path: "/api/resources/quotas", role: Admin, repeat: settles, errors: []Slug{SlugConflict}, tag: tag,
 			summary: "Set several limits, all or none", detail: "Sets limits, or removes those with -1 slots, in one commit. Answers all limits of the workspace.", add: does(s, s.setQuotas)},
@@ -29,10 +30,22 @@ func (s *Service) resourceOperations() []operation {
 			summary: "Reserve slots of the limit of a depth", detail: "Keeps slots from jobs until they are released, or until ttl_s seconds have passed. They count as taken. A depth without a limit has slots without end.", add: does(s, s.allocate)},
 		{id: "release-resources", method: post, path: "/api/resources/release", role: Operator, repeat: replayed, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
 			summary: "Release reserved slots", detail: "Ends a reservation. One that was released or has expired is 404.", add: does(s, s.release)},
+		{id: "get-quota", method: get, path: "/api/resources/quotas/{kind}/{name}", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Read a limit", detail: "Reads a limit, and how much of it is taken.", add: does(s, s.getQuota)},
 		{id: "list-queues", method: get, path: "/api/queues", role: Viewer, tag: tag,
-			summary: "List queues by name", detail: "Lists the queues of a workspace that steps wait in, workers serve or limits name.", add: does(s, s.listQueues)},
+			summary: "List queues by name", detail: "Lists the queues of a workspace that steps wait in, workers serve or limits name, and those that are paused.", add: does(s, s.listQueues)},
+		{id: "get-queue", method: get, path: "/api/queues/{name}", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Read a queue", detail: "Reads a queue that list-queues has. While it is paused it has an ETag.", add: does(s, s.getQueue)},
+		{id: "pause-queue", method: post, path: "/api/queues/{name}/pause", role: Operator, repeat: replayed, good: []int{201}, errors: queueErrors, tag: tag,
+			summary: "Pause a queue", detail: "Keeps the steps of a queue from being claimed until it is resumed. Those that run go on. The receipt is of the pause.", add: does(s, s.queueVerb(s.Engine.PauseQueue, http.StatusCreated))},
+		{id: "resume-queue", method: post, path: "/api/queues/{name}/resume", role: Operator, repeat: replayed, errors: queueErrors, tag: tag,
+			summary: "Resume a queue", detail: "Ends the pause of a queue.", add: does(s, s.queueVerb(s.Engine.ResumeQueue, http.StatusOK))},
+		{id: "list-queue-history", method: get, path: "/api/queues/{name}/history", role: Viewer, tag: tag,
+			summary: "List the pauses of a queue", detail: "Lists the moves of the pauses of a queue that are kept, the newest pause first: who paused and resumed it, when, and why.", add: does(s, s.listQueueHistory)},
 	}
 }
+
+var queueErrors = []Slug{SlugNotFound, SlugConflict, SlugInvalidTransition, SlugPreconditionFailed, SlugKeyReused, SlugRequestInProgress}
 
 func (s *Service) listQuotas(ctx context.Context, in *struct{ InWorkspace }) (*body[page[pawl.QuotaView]], error) {
 	quotas, err := s.Engine.Quotas(ctx, in.Workspace)
@@ -48,29 +61,52 @@ type QuotaPath struct {
 	Name string `path:"name" doc:"The name of the queue, or the depth: 0 to 5." example:"billing"`
 }
 
+func (s *Service) getQuota(ctx context.Context, in *struct {
+	QuotaPath
+	InWorkspace
+}) (*versioned[pawl.QuotaView], error) {
+	quotas, err := s.Engine.Quotas(ctx, in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	name := in.Kind + "/" + in.Name
+	for _, q := range quotas {
+		if q.Name == name {
+			return &versioned[pawl.QuotaView]{quoted(q.Version), q}, nil
+		}
+	}
+	return nil, pawl.Errorf(pawl.NotFound, "there is no quota %s in workspace %s", name, in.Workspace)
+}
+
 func (s *Service) setQuota(ctx context.Context, in *struct {
 	QuotaPath
 	InWorkspace
+	IfMatch
 	Body struct {
 		Note
 		Slots int `json:"slots" minimum:"0" maximum:"1000000" doc:"How many at once."`
 	}
-}) (*body[pawl.QuotaView], error) {
-	return s.limit(ctx, in.Workspace, in.QuotaPath, in.Body.Slots, in.Body.Reason)
+}) (*versioned[pawl.QuotaView], error) {
+	return s.limit(ctx, in.Workspace, in.QuotaPath, in.IfMatch, in.Body.Slots, in.Body.Reason)
 }
 
 func (s *Service) clearQuota(ctx context.Context, in *struct {
 	QuotaPath
 	InWorkspace
+	IfMatch
 	Reason string `query:"reason" maxLength:"4096" doc:"Why, for the audit trail."`
-}) (*body[pawl.QuotaView], error) {
-	return s.limit(ctx, in.Workspace, in.QuotaPath, -1, in.Reason)
+}) (*versioned[pawl.QuotaView], error) {
+	return s.limit(ctx, in.Workspace, in.QuotaPath, in.IfMatch, -1, in.Reason)
 }
 
 // limit sets a limit, or removes it if the slots are negative, and returns it.
-func (s *Service) limit(ctx context.Context, workspace string, of QuotaPath, slots int, reason string) (*body[pawl.QuotaView], error) {
+func (s *Service) limit(ctx context.Context, workspace string, of QuotaPath, m IfMatch, slots int, reason string) (*versioned[pawl.QuotaView], error) {
+	version, err := m.version()
+	if err != nil {
+		return nil, err
+	}
 	q := pawl.Quota{Workspace: workspace, Name: of.Kind + "/" + of.Name, Slots: slots}
-	c := pawl.Change{Actor: ActorOf(ctx), Reason: reason}
+	c := pawl.Change{Actor: ActorOf(ctx), Reason: reason, Version: version}
 	if err := s.Engine.SetQuotas(ctx, []pawl.Quota{q}, c); err != nil {
 		return nil, err
 	}
@@ -84,7 +120,11 @@ func (s *Service) limit(ctx context.Context, workspace string, of QuotaPath, slo
 			out = v
 		}
 	}
-	return &body[pawl.QuotaView]{out}, nil
+	tag := ""
+	if slots >= 0 {
+		tag = quoted(out.Version)
+	}
+	return &versioned[pawl.QuotaView]{tag, out}, nil
 }
 
 // A limit is what set-quotas sets.
@@ -134,6 +174,73 @@ func (s *Service) listQueues(ctx context.Context, in *struct{ OfWorkspace }) (*b
 		return nil, err
 	}
 	return pageOf(queues, ""), nil
+}
+
+func (s *Service) getQueue(ctx context.Context, in *struct {
+	NamePath
+	InWorkspace
+}) (*versioned[pawl.QueueView], error) {
+	v, err := s.Engine.Queue(ctx, pawl.QueueName{Workspace: in.Workspace, Name: in.Name})
+	if err != nil {
+		return nil, err
+	}
+	tag := ""
+	if v.Paused != nil {
+		id, err := pawl.ParseID(pawl.QueuePausePrefix, v.Paused.ID)
+		if err != nil {
+			return nil, err
+		}
+		tag = quoted(int64(id.QueuePauseKey()))
+	}
+	return &versioned[pawl.QueueView]{tag, *v}, nil
+}
+
+// An operatedQueue is the answer to a verb of a queue.
+type operatedQueue struct {
+	Status   int
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Body     pawl.Receipt
+}
+
+func (s *Service) queueVerb(do func(context.Context, pawl.QueueName, pawl.Change) (pawl.Receipt, error), status int) func(context.Context, *struct {
+	NamePath
+	InWorkspace
+	IfMatch
+	Command
+}) (*operatedQueue, error) {
+	return func(ctx context.Context, in *struct {
+		NamePath
+		InWorkspace
+		IfMatch
+		Command
+	}) (*operatedQueue, error) {
+		c, err := in.change(ctx)
+		if err == nil {
+			c.Version, err = in.version()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !workflow.IsID(in.Name) {
+			return nil, pawl.Errorf(pawl.NotFound, "there is no queue %q", in.Name)
+		}
+		r, err := do(ctx, pawl.QueueName{Workspace: in.Workspace, Name: in.Name}, c)
+		if err != nil {
+			return nil, err
+		}
+		return &operatedQueue{status, replayedHeader(r.Replayed), r}, nil
+	}
+}
+
+func (s *Service) listQueueHistory(ctx context.Context, in *struct {
+	NamePath
+	InWorkspace
+	Window
+}) (*body[page[pawl.Transition]], error) {
+	return placedPage(in.Window, []any{"queue", in.Workspace, in.Name}, func(after string, limit int) ([]pawl.Transition, string, error) {
+		n := pawl.QueueName{Workspace: in.Workspace, Name: in.Name}
+		return s.Engine.QueueHistoryPage(ctx, n, pawl.HistoryQuery{After: after, Limit: limit})
+	})
 }
 
 // A reservation is the answer to what makes or ends one.

@@ -23,9 +23,9 @@ func (s *Service) scheduleOperations() []operation {
 			summary: "Say when a cron expression is due", detail: "Answers the next times of a cron expression. Nothing is stored.", add: does(s, s.previewSchedule)},
 		{id: "get-schedule", method: get, path: "/api/schedules/{name}", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Read a schedule", detail: "Reads a schedule with its next times.", add: does(s, s.getSchedule)},
-		{id: "replace-schedule", method: put, path: "/api/schedules/{name}", role: Operator, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
+		{id: "replace-schedule", method: put, path: "/api/schedules/{name}", role: Operator, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict, SlugPreconditionFailed}, tag: tag,
 			summary: "Replace a schedule", detail: "Changes a schedule, whether it is paused or not. What is left out has its default.", add: does(s, s.replaceSchedule)},
-		{id: "remove-schedule", method: del, path: "/api/schedules/{name}", role: Operator, repeat: settles, errors: []Slug{SlugNotFound, SlugInvalidTransition, SlugConflict}, tag: tag,
+		{id: "remove-schedule", method: del, path: "/api/schedules/{name}", role: Operator, repeat: settles, errors: []Slug{SlugNotFound, SlugInvalidTransition, SlugConflict, SlugPreconditionFailed}, tag: tag,
 			summary: "Remove a schedule", detail: "Ends a schedule. Its name may be used again; its trail is kept.", add: does(s, s.removeSchedule)},
 		{id: "pause-schedule", method: post, path: "/api/schedules/{name}/pause", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "Pause a schedule", detail: "Keeps a schedule from making jobs.", add: does(s, s.scheduleVerb(lifecycle.SchedulePause))},
@@ -112,35 +112,45 @@ func (s *Service) getSchedule(ctx context.Context, in *struct {
 	NamePath
 	InWorkspace
 	NextTimes
-}) (*body[pawl.ScheduleView], error) {
+}) (*versioned[pawl.ScheduleView], error) {
 	v, err := s.client(ctx, in.Workspace).Schedules.Get(ctx, in.Name, in.Next)
 	if err != nil {
 		return nil, asName(err)
 	}
-	return &body[pawl.ScheduleView]{*v}, nil
+	return &versioned[pawl.ScheduleView]{quoted(v.Version), *v}, nil
 }
 
 func (s *Service) replaceSchedule(ctx context.Context, in *struct {
 	NamePath
 	InWorkspace
+	IfMatch
 	Body struct {
 		Note
 		Plan
 	}
 }) (*receipt, error) {
+	version, err := in.version()
+	if err != nil {
+		return nil, err
+	}
 	p, err := in.Body.of(in.Workspace, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	return receiptOf(s.client(ctx, in.Workspace).Schedules.Replace(ctx, p, pawl.Change{Actor: ActorOf(ctx), Reason: in.Body.Reason}))
+	return receiptOf(s.client(ctx, in.Workspace).Schedules.Replace(ctx, p, pawl.Change{Actor: ActorOf(ctx), Reason: in.Body.Reason, Version: version}))
 }
 
 func (s *Service) removeSchedule(ctx context.Context, in *struct {
 	NamePath
 	InWorkspace
+	IfMatch
 	Reason string `query:"reason" maxLength:"4096" doc:"Why, for the audit trail."`
 }) (*receipt, error) {
-	c := pawl.Change{Actor: ActorOf(ctx), Reason: in.Reason}
+	version, err := in.version()
+	if err != nil {
+		return nil, err
+	}
+	c := pawl.Change{Actor: ActorOf(ctx), Reason: in.Reason, Version: version}
 	return receiptOf(s.client(ctx, in.Workspace).Schedules.Move(ctx, in.Name, lifecycle.ScheduleRemove, c))
 }
 

@@ -232,6 +232,9 @@ func (d *Decision) close(note Note) error {
 	if err := d.JobTx.MoveJob(closings[j.Ending], note); err != nil {
 		return err
 	}
+	if j.Children && j.Ending == lifecycle.JobCanceled {
+		j.Mark, j.MarkAt, j.MarkTries = pawl.Attention, 0, 0 // those below it are canceled, too
+	}
 	p, err := d.JobTx.Parent()
 	if err != nil {
 		return err

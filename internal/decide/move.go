@@ -46,9 +46,9 @@ func (d *Decision) MoveTo(m *Move, note Note) (inputs json.RawMessage, err error
 	if err := d.JobTx.MoveJob(lifecycle.JobMove, note); err != nil {
 		return nil, err
 	}
-	old := len(d.Definition.Nodes)
+	old, workers := len(d.Definition.Nodes), d.Definition.Workers
 	d.Definition = m.To
-	d.relimit()
+	d.relimit(workers)
 	for n := old + 1; n <= len(m.To.Nodes); n++ {
 		d.JobTx.Make(pawl.MakeOrd(n, 0))
 	}
@@ -141,9 +141,10 @@ func begun(s *pawl.Step) bool {
 }
 
 // relimit takes the limits of the whole job from the new version.
-func (d *Decision) relimit() {
+func (d *Decision) relimit(was int) {
 	j := d.job()
-	if j.Quota == 0 || !d.Definition.AnyWorkers {
+	given := j.Quota == 0 && j.WorkerCount != was // by its submission
+	if !given && (j.Quota == 0 || !d.Definition.AnyWorkers) {
 		j.WorkerCount = d.Definition.Workers
 	}
 	if j.State == lifecycle.JobRunning && j.Hooks == pawl.HooksNotYet && !d.timedOut() {

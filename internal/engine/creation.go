@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/pawl-dev/pawl"
@@ -29,6 +30,7 @@ type creation struct {
 	key         string // the concurrency key
 	parent      *pawl.Job
 	parentStep  pawl.Ord
+	workers     int // 0: as the workflow says
 	continues   rowkey.Job
 	schedule    rowkey.Schedule
 	unrouted    bool // an evaluator starts it, not a claim
@@ -66,7 +68,7 @@ func (e *Engine) createJob(t *tx, b *creation) error {
 func (b *creation) job() *pawl.Job {
 	j := &pawl.Job{
 		ID: b.id, Workspace: b.workspace, Definition: definitions.KeyOf(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
-		Description: b.description, WorkerCount: b.def.Workers, Private: b.private, Priority: b.priority,
+		Description: b.description, WorkerCount: cmp.Or(b.workers, b.def.Workers), Private: b.private, Priority: b.priority,
 		Continues: b.continues, Schedule: b.schedule,
 		Open: len(b.def.Nodes) - len(b.def.Hooks), Inputs: b.inputs, Metadata: b.metadata,
 	}

@@ -233,9 +233,22 @@ func (e *Engine) hint(t store.Topic) {
 		e.stops.ring()
 	case store.TopicSchema:
 		e.schema.ring()
+	case store.TopicLimits:
+		e.relimit()
 	}
 	e.watches.ringAll()
 	e.feed.Wake()
+}
+
+// relimits reports whether the transaction has changed a limit or a pause of a queue.
+func (t *tx) relimits() bool { return len(t.quotas)+len(t.pauses) > 0 }
+
+// relimit goes on with the limits and pauses of queues that are stored now.
+func (e *Engine) relimit() {
+	e.limits.Forget()
+	e.evaluator.look()
+	e.offers.ring()
+	e.guests.ringAll()
 }
 
 // Stops returns a bell that rings when a running step may have been asked to stop or a
@@ -334,6 +347,10 @@ func (e *Engine) committed(t *tx) {
 		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop its running steps
 	}
 	e.offers.enqueued(waiting)
+	if t.relimits() {
+		e.relimit()
+		e.store.Wake(store.TopicLimits)
+	}
 	if work {
 		e.guests.ringAll()
 	} else if waiting > 0 && e.guests.any() {

@@ -110,7 +110,7 @@ func (x *erasure) hold(ctx context.Context) error {
 	return x.e.committer.one(ctx, &marking{job: x.job.Key(), do: hold})
 }
 
-// A marking changes the mark of a job that is being redacted.
+// A marking changes the mark of a job that has ended.
 type marking struct {
 	job rowkey.Job
 	do  func(*tx, *pawl.Job)

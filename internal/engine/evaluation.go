@@ -28,7 +28,7 @@ type evaluation struct {
 	reads   decide.ReadSet
 	more    bool // the marked steps do not all fit into one commit
 	answers decide.Answers
-	erase   bool // the job has ended and is being redacted
+	erase   bool // the job has ended, and is being redacted or has children to be canceled
 }
 
 // prepare reads what is marked in a job and evaluates the expressions that it needs. If

@@ -601,6 +601,9 @@ func (v *evaluator) evaluate(ctx context.Context, a *evaluation, start bool) err
 		return err
 	}
 	if a.erase {
+		if more, err := v.e.cancelChildren(ctx, a.job); !more || err != nil {
+			return err
+		}
 		return v.erase(ctx, a.job)
 	}
 	return v.e.committer.one(ctx, a)

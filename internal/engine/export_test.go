@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 )
@@ -42,3 +43,9 @@ func (e *Engine) Queued() int {
 
 // Bury acts on the verdicts of a judge.
 func (e *Engine) Bury(ctx context.Context, dead ...health.Death) { e.evaluator.bury(ctx, dead) }
+
+// SeesPaused reports whether the engine goes by a pause of a queue.
+func (e *Engine) SeesPaused(ctx context.Context, n pawl.QueueName) (bool, error) {
+	l, err := e.limits.Get(ctx)
+	return err == nil && l.Paused(n.Workspace, n.Name), err
+}

@@ -174,6 +174,7 @@ type process struct {
 type setup struct {
 	handlers map[string]worker.Handler
 	capacity int
+	queues   []string      // none: default
 	silence  time.Duration // 0: an hour, so that a slow machine ends no worker
 }
 
@@ -200,7 +201,7 @@ func start(t *testing.T, s store.Store, c setup) *process {
 func (p *process) startWorker() {
 	p.t.Helper()
 	for try := 1; ; try++ {
-		w, err := worker.Start(p.t.Context(), p.engine, worker.Config{Handlers: p.config.handlers,
+		w, err := worker.Start(p.t.Context(), p.engine, worker.Config{Handlers: p.config.handlers, Queues: p.config.queues,
 			Capacity: p.config.capacity, Poll: 50 * time.Millisecond, Beat: 100 * time.Millisecond})
 		if err == nil {
 			p.worker = w

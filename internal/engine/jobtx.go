@@ -41,7 +41,7 @@ func (b jobTx) Save(s *pawl.Step) { b.t.steps[s.StepKey].dirty = true }
 
 func (b jobTx) SaveJob() { b.t.jobs[b.key].dirty = true }
 
-// parentOf returns the key of the step that waits for a child job.
+// parentOf returns the key of the step that waits for a child job; its ord is 0 if none does.
 func parentOf(j *pawl.Job) pawl.StepKey { return pawl.StepKey{Job: j.Parent, Ord: j.ParentStep} }
 
 func (b jobTx) Spawn(s *pawl.Step, child *workflow.Born) (string, error) {

@@ -36,17 +36,14 @@ func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change)
 	if len(set) > 0 {
 		workspace = set[0].Workspace
 	}
+	if c.Version != 0 && len(set) != 1 {
+		return pawl.Errorf(pawl.Invalid, "version: %d quotas at once: a version is of one", len(set))
+	}
 	r, err := e.newRequest(pawl.Change{Reason: c.Reason, RequestID: c.RequestID}, workspace, "POST /api/resources/quotas", set)
 	if err != nil {
 		return err
 	}
-	if err := e.execute(ctx, r, cmd, nil); err != nil {
-		return err
-	}
-	e.limits.Forget()
-	e.evaluator.look()
-	e.wake(true, true, false)
-	return nil
+	return e.execute(ctx, r, cmd, nil)
 }
 
 func checkQuota(q *pawl.Quota) error {
@@ -75,14 +72,44 @@ type setQuotas struct {
 	by  pawl.Change
 }
 
-func (*setQuotas) query(*store.Query) {}
+func (s *setQuotas) query(q *store.Query) {
+	for i := range s.set {
+		q.Limits = append(q.Limits, limitName(&s.set[i]))
+	}
+}
 
+func limitName(q *pawl.Quota) pawl.WorkflowName {
+	return pawl.WorkflowName{Workspace: q.Workspace, Name: q.Name}
+}
+
+// decide sets the limits. Each time of one is later than the one before, since it is its
+// version.
 func (s *setQuotas) decide(t *tx) error {
 	for _, q := range s.set {
-		q.At, q.Actor, q.Reason = t.now, s.by.Actor, s.by.Reason
+		was, at := t.limit(&q), t.now
+		if was != nil {
+			at = max(at, was.At+1)
+		}
+		if was != nil && was.Slots < 0 {
+			was = nil // removed by an earlier command
+		}
+		if err := checkVersion(s.by.Version, was, "quota "+q.Name); err != nil {
+			return err
+		}
+		q.At, q.Actor, q.Reason = at, s.by.Actor, s.by.Reason
 		t.quotas = append(t.quotas, &q)
 	}
 	return nil
+}
+
+// limit returns a limit as this transaction leaves it, or nil.
+func (t *tx) limit(of *pawl.Quota) *pawl.Quota {
+	for _, q := range slices.Backward(t.quotas) {
+		if limitName(q) == limitName(of) {
+			return q
+		}
+	}
+	return t.facts.Limits[limitName(of)]
 }
 
 // queuesOf returns the queues that a worker serves, by route.
@@ -99,33 +126,37 @@ func queuesOf(w *pawl.Worker) map[rowkey.Route]string {
 	return queues
 }
 
-// open returns the routes of a worker except those of full queues, and the pools of its
-// limited queues.
+// open returns the routes of a worker except those of full and paused queues, and the pools of
+// its limited queues.
 func (e *Engine) open(ctx context.Context, w *pawl.Worker, q *quota.Limits) (routes []rowkey.Route, pools []store.Pool, err error) {
 	if q.None() {
 		return w.Routes, nil, nil
 	}
 	queues := queuesOf(w)
-	limited := make(map[string]store.Pool)
+	limited, paused := make(map[string]store.Pool), make(map[string]bool)
 	for _, queue := range queues {
-		if _, ok := q.Queue(w.Workspace, queue); ok {
+		if q.Paused(w.Workspace, queue) {
+			paused[queue] = true
+		} else if _, ok := q.Queue(w.Workspace, queue); ok {
 			limited[queue] = quota.QueuePool(w.Workspace, queue)
 		}
 	}
-	if len(limited) == 0 {
+	if len(limited)+len(paused) == 0 {
 		return w.Routes, nil, nil
 	}
 	for _, p := range limited {
 		pools = append(pools, p)
 	}
-	used, err := e.store.Usage(ctx, pools)
-	if err != nil {
-		return nil, nil, err
+	used := map[store.Pool]int{}
+	if len(pools) > 0 {
+		if used, err = e.store.Usage(ctx, pools); err != nil {
+			return nil, nil, err
+		}
 	}
 	routes = slices.Clone(w.Routes)
 	return slices.DeleteFunc(routes, func(r rowkey.Route) bool {
 		p, ok := limited[queues[r]]
 		slots, _ := q.Queue(w.Workspace, queues[r])
-		return ok && used[p] >= slots
+		return paused[queues[r]] || ok && used[p] >= slots
 	}), pools, nil
 }

@@ -210,11 +210,9 @@ func (m *move) metadata() (json.RawMessage, error) {
 	if m.old.Continues == 0 {
 		return nil, nil
 	}
-	var f folders
-	if len(m.old.Metadata) > 0 {
-		if err := json.Unmarshal(m.old.Metadata, &f); err != nil {
-			return nil, err
-		}
+	f, err := originOf(m.old.Metadata)
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range m.passage.Diff.Steps {
 		if c.Change != workflow.Removed && c.Hook == workflow.NoHook {

@@ -17,7 +17,7 @@ func ask(q *store.Query, job rowkey.Job, parent pawl.StepKey, r decide.ReadSet) 
 	for _, ord := range r.Steps {
 		q.Steps = append(q.Steps, pawl.StepKey{Job: job, Ord: ord})
 	}
-	if r.Parent && parent.Job != 0 {
+	if r.Parent && parent.Ord != 0 {
 		q.Steps = append(q.Steps, parent)
 	}
 	if r.Nodes {
@@ -128,7 +128,7 @@ func (b jobTx) Waiting() ([]pawl.Ord, error) {
 // Parent implements decide.JobTx.
 func (b jobTx) Parent() (*pawl.Step, error) {
 	j := b.Job()
-	if j.Parent == 0 {
+	if j.ParentStep == 0 {
 		return nil, nil
 	}
 	k := parentOf(j)

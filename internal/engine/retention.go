@@ -7,23 +7,13 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // MinRetention is the shortest time that ended entities are kept.
 const MinRetention = time.Hour
 
 func addRemoved(p *pawl.Pruning, r *store.Removed) {
-	switch r.Kind {
-	case lifecycle.Job.Name:
-		p.Jobs += r.Count
-	case lifecycle.Worker.Name:
-		p.Workers += r.Count
-	case lifecycle.Schedule.Name:
-		p.Schedules += r.Count
-	case lifecycle.Token.Name:
-		p.Tokens += r.Count
-	}
+	p.Count(r.Kind, r.Count)
 	p.Steps += r.Steps
 	p.Entries += r.Entries
 	if r.Busy != "" {
@@ -100,8 +90,8 @@ func (e *Engine) retain(ctx context.Context, r *rounds) {
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("removing what has ended failed; it is tried again", "error", err)
 		}
-		if p.Jobs+p.Workers+p.Schedules+p.Tokens > 0 {
-			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "tokens", p.Tokens, "entries", p.Entries)
+		if p.Jobs+p.Workers+p.Schedules+p.Tokens+p.Pauses > 0 {
+			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "tokens", p.Tokens, "pauses", p.Pauses, "entries", p.Entries)
 		}
 		for _, busy := range p.Busy {
 			e.log.Debug("not removed now", "because", busy)

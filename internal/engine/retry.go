@@ -159,7 +159,7 @@ func (p *retry) noStep(id string) error {
 
 // reuse reads the results that the new job takes over.
 func (p *retry) reuse(ctx context.Context, by *audit.Withheld) error {
-	again := rerun(p.def, folders{Rerun: p.from}.json())
+	again := rerun(p.def, origin{Rerun: p.from}.json())
 	var keys []pawl.StepKey
 	for n := 1; n <= len(p.def.Nodes); n++ {
 		if _, settled := p.preset[n]; !settled && !again[n] && p.def.Node(n).Hook == workflow.NoHook {
@@ -214,7 +214,7 @@ func (p *retry) decide(t *tx) error {
 	}
 	err := p.e.createJob(t, &creation{
 		id: p.id, def: p.def, workspace: p.old.Workspace, version: p.old.Version, inputs: p.inputs, description: p.old.Description,
-		metadata: folders{Dir: dirOf(p.old.Metadata), Rerun: p.from}.json(), private: private, priority: p.old.Priority,
+		metadata: p.metadata(), workers: p.workers(), private: private, priority: p.old.Priority,
 		continues: p.old.Key(), key: p.key,
 		note: decide.Note{Actor: p.change.Actor, Reason: p.change.Reason, RequestID: p.change.RequestID,
 			Metadata: []byte(`{"continues":"` + p.old.ID.Public(pawl.JobPrefix) + `"}`)},
@@ -243,4 +243,22 @@ func (p *retry) settle(d *decide.Decision, s *pawl.Step, n int) error {
 		return d.Adopt(s, output)
 	}
 	return nil
+}
+
+// metadata returns that of the new job: what its submitter has given stays.
+func (p *retry) metadata() json.RawMessage {
+	o, err := originOf(p.old.Metadata)
+	if err != nil {
+		o = origin{}
+	}
+	o.Rerun = p.from
+	return o.json()
+}
+
+// workers returns the number of workers that the old job was submitted with, or 0.
+func (p *retry) workers() int {
+	if p.old.Quota != 0 || p.old.WorkerCount == p.def.Workers {
+		return 0
+	}
+	return p.old.WorkerCount
 }

@@ -78,7 +78,7 @@ func (e *Engine) PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace b
 	if err != nil {
 		return e.refuseAction(ctx, r, err)
 	}
-	cmd := &putSchedule{e: e, plan: p, cron: cron, replace: replace, note: noteOf(c)}
+	cmd := &putSchedule{e: e, plan: p, cron: cron, replace: replace, version: c.Version, note: noteOf(c)}
 	cmd.renew()
 	return e.act(ctx, r, cmd, c)
 }
@@ -109,6 +109,7 @@ type putSchedule struct {
 	plan    pawl.SchedulePlan
 	cron    *schedule.Cron
 	replace bool
+	version int64
 	note    decide.Note
 }
 
@@ -122,6 +123,9 @@ func (p *putSchedule) query(q *store.Query) {
 
 func (p *putSchedule) decide(t *tx) error {
 	s := t.scheduleNamed(pawl.ScheduleName{Workspace: p.plan.Workspace, Name: p.plan.Name})
+	if err := checkVersion(p.version, s, "schedule "+p.plan.Name); err != nil {
+		return err
+	}
 	switch {
 	case s == nil && p.replace:
 		return store.NoSchedule(p.plan.Name)
@@ -191,16 +195,17 @@ func (e *Engine) MoveSchedule(ctx context.Context, n pawl.ScheduleName, event ma
 		if err != nil {
 			return pawl.Receipt{}, err
 		}
-		return e.act(ctx, r, &moveSchedule{name: n, event: event, note: noteOf(c)}, c)
+		return e.act(ctx, r, &moveSchedule{name: n, event: event, version: c.Version, note: noteOf(c)}, c)
 	}
 	return pawl.Receipt{}, pawl.Errorf(pawl.Invalid, "event %q of a schedule: want pause, resume or remove", event)
 }
 
 type moveSchedule struct {
-	name  pawl.ScheduleName
-	event machine.Event
-	note  decide.Note
-	key   rowkey.Schedule // found by its name
+	name    pawl.ScheduleName
+	event   machine.Event
+	version int64
+	note    decide.Note
+	key     rowkey.Schedule // found by its name
 }
 
 func (m *moveSchedule) subject() store.EntityKey { return store.ScheduleEntity(m.key) }
@@ -209,6 +214,9 @@ func (m *moveSchedule) query(q *store.Query) { q.Scheduled = append(q.Scheduled,
 
 func (m *moveSchedule) decide(t *tx) error {
 	s := t.scheduleNamed(m.name)
+	if err := checkVersion(m.version, s, "schedule "+m.name.Name); err != nil {
+		return err
+	}
 	if s == nil {
 		return store.NoSchedule(m.name.Name)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -71,6 +73,7 @@ type submit struct {
 	def  *workflow.Definition
 	id   pawl.ID
 	pool string // the concurrency key
+	meta map[string]json.RawMessage
 	key  store.IdempotencyKey
 	hash [32]byte // of the request
 
@@ -112,6 +115,9 @@ func (e *Engine) newSubmit(sub *pawl.Submission, def *workflow.Definition) (s *s
 		return nil, err
 	}
 	s = &submit{e: e, sub: sub, def: def}
+	if s.meta, err = givenMetadata(sub.Metadata); err != nil {
+		return nil, err
+	}
 	if s.pool, err = concurrencyKey(def, sub.Inputs); err != nil {
 		return nil, err
 	}
@@ -133,18 +139,45 @@ func check(sub *pawl.Submission) error {
 	if sub.Priority < pawl.MinPriority || sub.Priority > pawl.MaxPriority {
 		return pawl.Errorf(pawl.Invalid, "priority: %d: want %d to %d", sub.Priority, pawl.MinPriority, pawl.MaxPriority)
 	}
+	if sub.WorkerCount < 0 || sub.WorkerCount > workflow.MaxWorkers {
+		return pawl.Errorf(pawl.Invalid, "worker_count: %d: want 1 to %d", sub.WorkerCount, workflow.MaxWorkers)
+	}
+	if sub.Depth != nil && (*sub.Depth < 0 || *sub.Depth > MaxDepth) {
+		return pawl.Errorf(pawl.Invalid, "depth: %d: want 0 to %d", *sub.Depth, MaxDepth)
+	}
+	if sub.Parent != (pawl.ID{}) && sub.Private {
+		return pawl.Errorf(pawl.Invalid, "parent_job_id: a job that only one process runs has no parent")
+	}
 	return checkRequestID(sub.RequestID)
 }
 
 // requestHash returns the hash of a submission, of which given are the inputs before they
 // were bound to a definition.
 func requestHash(sub *pawl.Submission, given json.RawMessage) [32]byte {
+	family := familyParts(sub)
 	if sub.Reference != "" {
 		var inputs bytes.Buffer
 		_ = json.Compact(&inputs, given) // they were bound, so they are JSON
-		return hashOf(byPrincipal(sub.Actor, submitEndpoint, sub.Reference, inputs.String(), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority))...)
+		return hashOf(byPrincipal(sub.Actor, append([]string{submitEndpoint, sub.Reference, inputs.String(), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority)}, family...)...)...)
 	}
-	return hashOf(byPrincipal(sub.Actor, submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version))...)
+	return hashOf(byPrincipal(sub.Actor, append([]string{submitEndpoint, string(sub.Definition), string(sub.Inputs), sub.Description, sub.Dir, fmt.Sprint(sub.Private, sub.Priority, sub.Version)}, family...)...)...)
+}
+
+// familyParts are the parts of the hash that only some submissions have.
+func familyParts(sub *pawl.Submission) (parts []string) {
+	if sub.Parent != (pawl.ID{}) || sub.Depth != nil || sub.WorkerCount != 0 {
+		depth := -1
+		if sub.Depth != nil {
+			depth = *sub.Depth
+		}
+		parts = append(parts, fmt.Sprint(sub.Parent, depth, sub.WorkerCount))
+	}
+	if len(sub.Metadata) > 0 {
+		var compact bytes.Buffer
+		_ = json.Compact(&compact, sub.Metadata) // it was read as JSON
+		parts = append(parts, compact.String())
+	}
+	return parts
 }
 
 // renew takes a new id.
@@ -166,6 +199,9 @@ func (s *submit) weight() int {
 func (s *submit) query(q *store.Query) {
 	if s.key.Key != "" {
 		q.Keys = append(q.Keys, s.key)
+	}
+	if s.sub.Parent != (pawl.ID{}) {
+		q.Jobs = append(q.Jobs, s.sub.Parent.JobKey())
 	}
 	s.offerFor(q)
 }
@@ -217,9 +253,13 @@ func (s *submit) create(t *tx) error {
 
 // make makes the job, and hands it over if there is a slot for the route.
 func (s *submit) make(t *tx, route rowkey.Route) error {
-	err := s.e.createJob(t, &creation{
+	parent, err := s.parent(t)
+	if err != nil {
+		return err
+	}
+	err = s.e.createJob(t, &creation{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
-		metadata: metadataOf(s.sub.Dir), private: s.private(), priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
+		metadata: origin{Dir: s.sub.Dir, Given: s.meta}.json(), private: s.private(), parent: parent, workers: s.sub.WorkerCount, priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
 		note: decide.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
 	})
 	if err != nil {
@@ -232,6 +272,30 @@ func (s *submit) make(t *tx, route rowkey.Route) error {
 	}
 	s.answered, s.receipt = s.id, t.receipt(store.JobEntity(s.id.JobKey()), s.sub.Actor)
 	return nil
+}
+
+// parent returns the job below which the new one is, or nil.
+func (s *submit) parent(t *tx) (*pawl.Job, error) {
+	depth := 0
+	var p *pawl.Job
+	if id := s.sub.Parent; id != (pawl.ID{}) {
+		p = t.job(id.JobKey())
+		public := id.Public(pawl.JobPrefix)
+		switch {
+		case p == nil || p.ID != id || p.Workspace != s.sub.Workspace || p.Private != 0:
+			return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("parent_job_id: there is no job %s that others of workspace %s can be below", public, s.sub.Workspace)}
+		case p.Ending != "" || lifecycle.Job.Ended(p.State):
+			return nil, &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("parent_job_id: job %s is %s", public, cmp.Or(p.Ending, p.State)), Hint: "submit the job without a parent"}
+		case p.Depth >= MaxDepth:
+			return nil, pawl.Errorf(pawl.Invalid, "parent_job_id: job %s is at depth %d, and %d is the deepest", public, p.Depth, MaxDepth)
+		}
+		depth = p.Depth + 1
+		p.Children, t.jobs[p.Key()].dirty = true, true
+	}
+	if want := s.sub.Depth; want != nil && *want != depth {
+		return nil, pawl.Errorf(pawl.Invalid, "depth: %d: the job is at depth %d: want that, or leave it out", *want, depth)
+	}
+	return p, nil
 }
 
 // replay sets the result from the response stored under the request's key.
@@ -252,25 +316,4 @@ func (s *submit) private() rowkey.Job {
 		return s.id.JobKey()
 	}
 	return 0
-}
-
-// folders holds what the metadata of a job records about its origin.
-type folders struct {
-	Dir   string   `json:"dir,omitempty"`   // where its commands start; empty: in a new folder of its own
-	Rerun []string `json:"rerun,omitempty"` // of a job that continues another: the nodes not reused, and so all their dependents
-}
-
-func metadataOf(dir string) json.RawMessage {
-	if dir == "" {
-		return nil
-	}
-	return folders{Dir: dir}.json()
-}
-
-func (f folders) json() json.RawMessage {
-	b, err := json.Marshal(f)
-	if err != nil {
-		return nil
-	}
-	return b
 }

@@ -40,6 +40,7 @@ type tx struct {
 	workers   map[rowkey.Worker]*held[pawl.Worker]
 	schedules map[rowkey.Schedule]*held[pawl.Schedule]
 	tokens    map[rowkey.Token]*held[pawl.Token]
+	pauses    map[rowkey.QueuePause]*held[pawl.QueuePause]
 	ofJob     map[rowkey.Job][]*held[pawl.Step] // steps in sight, by job
 
 	salt        func() audit.Salt
@@ -100,6 +101,8 @@ type journal struct {
 	madeSchedules                 []rowkey.Schedule
 	tokens                        []touched[pawl.Token]
 	madeTokens                    []rowkey.Token
+	pauses                        []touched[pawl.QueuePause]
+	madePauses                    []rowkey.QueuePause
 	answered                      []store.IdempotencyKey
 	turns                         []turned
 	entries, refusals, defs, enqs int
@@ -153,6 +156,12 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 		}
 		t.tokens[k] = &held[pawl.Token]{record: token, was: token.Seq}
 	}
+	for k, p := range f.Pauses {
+		if t.pauses == nil {
+			t.pauses = make(map[rowkey.QueuePause]*held[pawl.QueuePause], len(f.Pauses))
+		}
+		t.pauses[k] = &held[pawl.QueuePause]{record: p, was: p.Seq}
+	}
 	return t
 }
 
@@ -164,6 +173,7 @@ func (t *tx) open() {
 		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
 		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0], tokens: t.journal.tokens[:0], madeTokens: t.journal.madeTokens[:0],
+		pauses: t.journal.pauses[:0], madePauses: t.journal.madePauses[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
 		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), handoffs: len(t.handoffs), counted: len(t.counted),
 		reserved: len(t.reserved), released: len(t.released),
@@ -178,6 +188,7 @@ func (t *tx) undo() {
 	restore(j.workers)
 	restore(j.schedules)
 	restore(j.tokens)
+	restore(j.pauses)
 	for _, k := range j.madeJobs {
 		delete(t.jobs, k)
 	}
@@ -194,6 +205,9 @@ func (t *tx) undo() {
 	}
 	for _, k := range j.madeTokens {
 		delete(t.tokens, k)
+	}
+	for _, k := range j.madePauses {
+		delete(t.pauses, k)
 	}
 	for _, s := range t.taken[j.taken:] {
 		s.Taken = 0
@@ -576,6 +590,13 @@ func (t *tx) changes() (*store.Changes, error) {
 			c.NewTokens = append(c.NewTokens, h.record)
 		} else if h.dirty {
 			c.Tokens = append(c.Tokens, store.Update[*pawl.Token]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.pauses {
+		if h.made {
+			c.NewPauses = append(c.NewPauses, h.record)
+		} else if h.dirty {
+			c.Pauses = append(c.Pauses, store.Update[*pawl.QueuePause]{Record: h.record, Was: h.was})
 		}
 	}
 	if err != nil {

@@ -47,20 +47,17 @@ func (p *preparation) born(b *workflow.Born, from *workflow.Child) (*pawl.Failur
 	if p.job.Depth >= MaxDepth {
 		return refuse(pawl.Errorf(pawl.Invalid, "depth: %d is the deepest that a job may lie", MaxDepth)), nil
 	}
-	var f folders
-	if len(p.job.Metadata) > 0 {
-		if err := json.Unmarshal(p.job.Metadata, &f); err != nil {
-			return nil, err
-		}
+	own, err := originOf(p.job.Metadata)
+	if err != nil {
+		return nil, err
 	}
-	f.Dir, f.Rerun = p.childDir(f.Dir, from.File), nil
+	f := origin{Dir: p.childDir(own.Dir, from.File)}
 	if b.Definition == nil {
 		if err := p.registered(b, &f); err != nil {
 			return fault(refuse, err)
 		}
 	}
 	b.Metadata = f.json()
-	var err error
 	if b.Key, err = concurrencyKey(b.Definition, b.Inputs); err != nil {
 		return fault(refuse, err)
 	}
@@ -81,7 +78,7 @@ func (p *preparation) childDir(dir, file string) string {
 }
 
 // registered looks up the definition of a child, and binds its inputs.
-func (p *preparation) registered(b *workflow.Born, f *folders) error {
+func (p *preparation) registered(b *workflow.Born, f *origin) error {
 	v, def, err := p.e.Lookup(p.ctx, pawl.WorkflowName{Workspace: p.job.Workspace, Name: b.Name}, b.Version)
 	if err != nil {
 		return err
@@ -115,7 +112,7 @@ func (p *preparation) circle(b *workflow.Born) (*pawl.Failure, error) {
 			return &pawl.Failure{Class: "child", Permanent: true,
 				Message: "there can be no child job: it would wait for ever for its concurrency key, which job " + job.ID.Public(pawl.JobPrefix) + " above it holds"}, nil
 		}
-		if job.Parent == 0 {
+		if job.Parent == 0 || job.ParentStep == 0 { // a job does not wait for those that were submitted below it
 			return nil, nil
 		}
 		var err error
@@ -281,8 +278,8 @@ func (e *Engine) reusable(ctx context.Context, job rowkey.Job, def *workflow.Def
 // rerun returns the nodes whose results a job does not take over from the job that it
 // continues: those listed, and all their dependents.
 func rerun(def *workflow.Definition, metadata json.RawMessage) map[int]bool {
-	var f folders
-	if len(metadata) > 0 && json.Unmarshal(metadata, &f) != nil {
+	f, err := originOf(metadata)
+	if err != nil {
 		return nil
 	}
 	again := make(map[int]bool)

@@ -157,7 +157,7 @@ type claim struct {
 	more            bool                       // there may be more than were found
 	skipped         bool                       // others had locked some
 	moved           bool                       // some of the steps found have left the queue
-	passed          bool                       // a step was passed over because its queue is full, or all were because the limits have changed
+	passed          bool                       // a step was passed over because its queue is full or paused, or all were because the limits have changed
 	needs           []rowkey.Definition        // definitions that are not in memory
 	unreadableSteps int                        // rows skipped because they cannot be read
 	broken          map[rowkey.Definition]bool // definitions that cannot be read
@@ -314,13 +314,16 @@ func (c *claim) take(t *tx, w *pawl.Worker, k pawl.StepKey) error {
 }
 
 // slot takes a slot of the step's queue, if that has a limit. It returns the pool, or 0 if
-// there is no limit, and reports whether a slot was free. Private jobs have no queues.
+// there is no limit, and reports whether a slot was free; none is while the queue is paused. Private jobs have no queues.
 func (c *claim) slot(t *tx, j *pawl.Job, n *workflow.Node) (pool rowkey.Pool, free bool) {
-	if c.quotas.None() {
+	if c.quotas.None() || j.Private != 0 {
 		return 0, true
 	}
+	if c.quotas.Paused(j.Workspace, n.Queue) {
+		return 0, false
+	}
 	slots, limited := c.quotas.Queue(j.Workspace, n.Queue)
-	if !limited || j.Private != 0 {
+	if !limited {
 		return 0, true
 	}
 	p := quota.QueuePool(j.Workspace, n.Queue)

@@ -46,11 +46,11 @@ func (r *Reader) JobVersion(ctx context.Context, id pawl.ID) (int64, error) {
 }
 
 // Queues lists the queues of a workspace, or of all if it is empty, by workspace and name, at
-// most maxList: those that steps in flight are on, that a live worker serves, or that have a
-// limit. A step whose job or definition cannot be read is not counted.
+// most maxList: those that steps in flight are on, that a live worker serves, that have a
+// limit, or that are paused. A step whose job or definition cannot be read is not counted.
 func (r *Reader) Queues(ctx context.Context, workspace string) ([]pawl.QueueView, error) {
 	q := &queues{reader: r, workspace: workspace, of: make(map[queueKey]*pawl.QueueView), routes: make(map[routesKey]map[rowkey.Route]string)}
-	for _, part := range []func(context.Context) error{q.lines, q.workers, q.limits} {
+	for _, part := range []func(context.Context) error{q.lines, q.workers, q.limits, q.pauses} {
 		if err := part(ctx); err != nil {
 			return nil, err
 		}

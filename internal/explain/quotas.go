@@ -25,7 +25,7 @@ func (r *Reader) Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView
 	}
 	views := make([]pawl.QuotaView, 0, len(set))
 	for _, q := range set {
-		views = append(views, pawl.QuotaView{Name: q.Name, Slots: q.Slots, Used: used[quota.PoolOf(q)], SetAt: pawl.Timestamp(q.At), Actor: q.Actor, Reason: q.Reason})
+		views = append(views, pawl.QuotaView{Name: q.Name, Slots: q.Slots, Used: used[quota.PoolOf(q)], SetAt: pawl.Timestamp(q.At), Actor: q.Actor, Reason: q.Reason, Version: q.Version()})
 	}
 	return views, nil
 }

@@ -50,7 +50,7 @@ func (r *Reader) ScheduleHistory(ctx context.Context, n pawl.ScheduleName, f fun
 func (r *Reader) scheduleView(ctx context.Context, s *pawl.Schedule, next int) (*pawl.ScheduleView, error) {
 	v := &pawl.ScheduleView{ID: s.ID.Public(pawl.SchedulePrefix), Name: s.Name, Workspace: s.Workspace, Status: s.State, Workflow: s.Workflow,
 		Inputs: orObject(s.Inputs), Cron: s.Cron, TimeZone: s.TimeZone, CatchUp: pawl.Duration(s.CatchUp), Overlap: s.Overlap,
-		Priority: s.Priority, Next: []pawl.Timestamp{}, Waiting: pawl.Timestamp(s.Waiting), LastDue: pawl.Timestamp(s.Due)}
+		Priority: s.Priority, Next: []pawl.Timestamp{}, Waiting: pawl.Timestamp(s.Waiting), LastDue: pawl.Timestamp(s.Due), Version: s.Version()}
 	if s.State == lifecycle.ScheduleActive {
 		c, err := schedule.Parse(s.Cron, s.TimeZone)
 		if err != nil {

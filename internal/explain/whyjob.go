@@ -161,6 +161,13 @@ func (q *inquiry) pending() ([]pawl.Reason, error) {
 			reasons = append(reasons, *r)
 		}
 	}
+	if q.job.Route != 0 {
+		r, err := q.queuePause(q.def.Roots()[0]) // all first steps share the route
+		if err != nil {
+			return nil, err
+		}
+		add(r)
+	}
 	add(q.unserved(q.first()))
 	demands := q.quotas.Demands(q.job, q.def)
 	var pools []store.Pool

@@ -26,13 +26,14 @@ func (q *inquiry) command(verb string, s *pawl.Step) string {
 // ofStep returns the full reason why a step is in its state. Every step has been read.
 func (q *inquiry) ofStep(s *pawl.Step) (r pawl.Reason, err error) {
 	r = q.shallow(s)
+	if s.State == lifecycle.StepEnqueued {
+		if held, err := q.heldBack(s, &r); held || err != nil {
+			return r, err
+		}
+	}
 	switch r.Kind {
 	case pawl.ReasonJobSlots:
 		q.forSlot(&r)
-	case pawl.ReasonReady:
-		if s.State == lifecycle.StepEnqueued {
-			err = q.limited(s, &r)
-		}
 	case pawl.ReasonBackoff:
 		err = q.lastAttempt(s, &r)
 	case pawl.ReasonChild:
@@ -233,14 +234,18 @@ func (q *inquiry) enqueuedStep(s *pawl.Step) pawl.Reason {
 	return *r
 }
 
-// limited adds that the limit of the step's queue is reached, if it is.
-func (q *inquiry) limited(s *pawl.Step, r *pawl.Reason) error {
-	limit, err := q.queueLimit(s.Ord.Node())
-	if err != nil || limit == nil {
-		return err
+// heldBack makes the reason of an enqueued step that its queue is paused, or that it is ready
+// and the limit of its queue is reached. It reports whether it is.
+func (q *inquiry) heldBack(s *pawl.Step, r *pawl.Reason) (bool, error) {
+	by, err := q.queuePause(s.Ord.Node())
+	if err == nil && by == nil && r.Kind == pawl.ReasonReady {
+		by, err = q.queueLimit(s.Ord.Node())
 	}
-	r.Kind, r.Text, r.Hint, r.Slots, r.Workers = limit.Kind, limit.Text, limit.Hint, limit.Slots, nil
-	return nil
+	if err != nil || by == nil {
+		return false, err
+	}
+	r.Kind, r.Text, r.Hint, r.Slots, r.Names, r.Change, r.Workers = by.Kind, by.Text, by.Hint, by.Slots, by.Names, by.Change, nil
+	return true, nil
 }
 
 // stepUnderway returns what a step in progress waits for, if anything.

@@ -130,9 +130,14 @@ type Schedules interface {
 	ScheduleHistoryPage(ctx context.Context, n pawl.ScheduleName, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
 }
 
-// Queues reads queues, and limits them and depths of jobs.
+// Queues reads queues, pauses them, and limits them and depths of jobs.
 type Queues interface {
 	Queues(ctx context.Context, workspace string) ([]pawl.QueueView, error)
+	Queue(ctx context.Context, n pawl.QueueName) (*pawl.QueueView, error)
+	PauseQueue(ctx context.Context, n pawl.QueueName, c pawl.Change) (pawl.Receipt, error)
+	ResumeQueue(ctx context.Context, n pawl.QueueName, c pawl.Change) (pawl.Receipt, error)
+	QueueHistory(ctx context.Context, n pawl.QueueName, f func(pawl.Transition) error) error
+	QueueHistoryPage(ctx context.Context, n pawl.QueueName, q pawl.HistoryQuery) (rows []pawl.Transition, next string, err error)
 	SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change) error
 	Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error)
 	Reserve(ctx context.Context, workspace string, depth, slots int, ttl time.Duration, c pawl.Change) (pawl.ReservationView, error)

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // fresh is how long limits set by operators are cached.
 const fresh = time.Second
 
-// A Cache has the limits of all workspaces, so that claims need not read them. Its own process
+// A Cache has the limits, and the pauses of queues, of all workspaces, so that claims need not read them. Its own process
 // sees a change at once, the others within a second. It is safe for concurrent use.
 type Cache struct {
 	source Source
@@ -34,7 +36,7 @@ func (c *Cache) Get(ctx context.Context) (*Limits, error) {
 	if was != nil && !now.After(c.until) {
 		return was, nil
 	}
-	q := &Limits{slots: make(map[pawl.WorkflowName]int)}
+	q := &Limits{slots: make(map[pawl.WorkflowName]int), paused: make(map[pawl.QueueName]rowkey.QueuePause)}
 	err := Each(ctx, c.source, "", func(s *pawl.Quota) error {
 		q.slots[pawl.WorkflowName{Workspace: s.Workspace, Name: s.Name}] = s.Slots
 		return nil
@@ -42,7 +44,14 @@ func (c *Cache) Get(ctx context.Context) (*Limits, error) {
 	if err != nil {
 		return nil, err
 	}
-	if was != nil && maps.Equal(was.slots, q.slots) {
+	pauses, err := c.source.Pauses(ctx, store.PauseFilter{Lasting: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pauses {
+		q.paused[pawl.QueueName{Workspace: p.Workspace, Name: p.Queue}] = p.Key()
+	}
+	if was != nil && maps.Equal(was.slots, q.slots) && maps.Equal(was.paused, q.paused) {
 		q = was
 	}
 	c.until = now.Add(fresh)

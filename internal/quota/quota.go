@@ -6,6 +6,8 @@
 // Limits.Demands returns, a step takes a slot of QueuePool. How many slots are taken is
 // counted by the store, never here.
 //
+// A queue may also be paused: none of its steps is claimed. Limits say so, too.
+//
 // Cache has the Limits of all workspaces. They are outdated for a second at most, and a
 // command that is decided by them checks that this process has not seen others since
 // (Cache.Changed).
@@ -17,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -25,6 +28,8 @@ import (
 type Source interface {
 	// Quotas reads the limits of a workspace, or of all if it is empty, by name, beyond after.
 	Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error)
+	// Pauses lists pauses of queues, newest first.
+	Pauses(ctx context.Context, f store.PauseFilter) ([]*pawl.QueuePause, error)
 }
 
 // Each calls f with the limits of a workspace, or of all if it is empty, by name. It ends with
@@ -38,14 +43,23 @@ func Each(ctx context.Context, s Source, workspace string, f func(*pawl.Quota) e
 	})
 }
 
-// Limits are the limits set by operators, by workspace and name. They do not change once
-// read.
+// Limits are the limits set by operators, by workspace and name, and the queues that they have
+// paused. They do not change once read.
 type Limits struct {
-	slots map[pawl.WorkflowName]int
+	slots  map[pawl.WorkflowName]int
+	paused map[pawl.QueueName]rowkey.QueuePause
 }
 
-// None reports whether there are no limits at all.
-func (l *Limits) None() bool { return len(l.slots) == 0 }
+// None reports whether there are no limits at all, and no queue is paused.
+func (l *Limits) None() bool { return len(l.slots)+len(l.paused) == 0 }
+
+// Paused reports whether a queue is paused.
+func (l *Limits) Paused(workspace, queue string) bool { return l.Pause(workspace, queue) != 0 }
+
+// Pause returns the key of the pause of a queue, or 0.
+func (l *Limits) Pause(workspace, queue string) rowkey.QueuePause {
+	return l.paused[pawl.QueueName{Workspace: workspace, Name: queue}]
+}
 
 // Queue returns the limit of a queue.
 func (l *Limits) Queue(workspace, queue string) (int, bool) {
@@ -67,7 +81,7 @@ type Demand struct {
 
 // Demands returns the pools from which a job takes slots when it starts, the number it
 // takes, and their sizes. From the quota of its depth it takes as many as it has workers;
-// if its workflow does not give that number, at most the size of the quota.
+// if nobody has given that number, at most the size of the quota.
 func (l *Limits) Demands(j *pawl.Job, def *workflow.Definition) []Demand {
 	var all []Demand
 	if j.Pool != 0 {
@@ -75,7 +89,7 @@ func (l *Limits) Demands(j *pawl.Job, def *workflow.Definition) []Demand {
 	}
 	if slots, ok := l.Depth(j.Workspace, j.Depth); ok {
 		takes := j.WorkerCount
-		if def.AnyWorkers {
+		if def.AnyWorkers && takes == def.Workers {
 			takes = max(1, min(takes, slots))
 		}
 		all = append(all, Demand{DepthPool(j.Workspace, j.Depth), takes, slots})
@@ -98,7 +112,6 @@ func QueuePool(workspace, queue string) store.Pool {
 	return store.Pool{Kind: store.PoolSteps, Key: pawl.PoolKey(workspace, "queue", queue)}
 }
 
-// depthPool returns the pool for the quota of a depth (J7).
 // DepthPool returns the pool for the limit of a depth.
 func DepthPool(workspace string, depth int) store.Pool {
 	return store.Pool{Kind: store.PoolQuota, Key: pawl.PoolKey(workspace, "depth", strconv.Itoa(depth))}

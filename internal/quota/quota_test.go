@@ -16,6 +16,7 @@ import (
 // A shelf is a source that counts how often it is read from the start.
 type shelf struct {
 	limits []*pawl.Quota
+	pauses []*pawl.QueuePause
 	reads  int
 }
 
@@ -25,6 +26,10 @@ func (s *shelf) Quotas(_ context.Context, _ string, after pawl.WorkflowName, _ i
 	}
 	s.reads++
 	return s.limits, nil
+}
+
+func (s *shelf) Pauses(context.Context, store.PauseFilter) ([]*pawl.QueuePause, error) {
+	return s.pauses, nil
 }
 
 func get(t *testing.T, c *Cache) *Limits {

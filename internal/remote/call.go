@@ -39,6 +39,7 @@ type call struct {
 	key       string // empty: it has none
 	own       bool   // the key is a random one, so nobody else uses it
 	match     string // If-None-Match
+	version   int64  // If-Match; 0: none
 	body      any    // nil: none
 	raw       []byte // a body that is not JSON
 	beats     bool   // it goes on the connection of the heartbeats
@@ -94,7 +95,7 @@ type note struct {
 
 // command returns the call of a command. Its body includes the reason of the change.
 func command(operation, path string, c pawl.Change, body any) *call {
-	return &call{operation: operation, method: http.MethodPost, path: path, actor: c.Actor, key: cmp.Or(c.RequestID, newKey()), own: c.RequestID == "", body: body}
+	return &call{operation: operation, method: http.MethodPost, path: path, actor: c.Actor, version: c.Version, key: cmp.Or(c.RequestID, newKey()), own: c.RequestID == "", body: body}
 }
 
 // newKey returns a random key of a request.
@@ -238,12 +239,20 @@ func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Reque
 	if e.named { // the server knows who it is
 		actor = ""
 	}
-	for name, value := range map[string]string{"Pawl-Actor": actor, "Idempotency-Key": c.key, "If-None-Match": c.match} {
+	for name, value := range map[string]string{"Pawl-Actor": actor, "Idempotency-Key": c.key, "If-None-Match": c.match, "If-Match": c.ifMatch()} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
 	}
 	return r, nil
+}
+
+// ifMatch returns the header that restricts the call to a version.
+func (c *call) ifMatch() string {
+	if c.version == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\"%d\"", c.version)
 }
 
 // unreachable returns the error for a request that has no answer.

@@ -89,6 +89,8 @@ func (e *Engine) of(c *call, p *problem) error {
 		return &named{err, link.ErrKeyHeld}
 	case p.Code == "WORKER_ENDED":
 		return &named{err, link.ErrWorkerEnded}
+	case p.Code == "PRECONDITION_FAILED":
+		return &named{err, link.ErrChanged}
 	case p.Code == "TURN":
 		return &named{err, &link.TurnError{Current: p.Current}}
 	case p.Code == "UNAUTHENTICATED":
@@ -132,7 +134,7 @@ func isHeld(err error) bool { return errors.Is(err, link.ErrKeyHeld) }
 
 // machines are the state machines by the last word of the operations that move them.
 var machines = map[string]*machine.Machine{
-	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule, "token": lifecycle.Token,
+	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule, "token": lifecycle.Token, "queue": lifecycle.QueuePause,
 }
 
 // refusalOf returns the refusal of a transition. What this program's table would say in

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -116,6 +117,7 @@ func (e *Engine) PutSchedule(ctx context.Context, p pawl.SchedulePlan, replace b
 	}
 	put := command("replace-schedule", schedulePath(pawl.ScheduleName{Name: p.Name}), c, body)
 	put.method, put.key, put.query = http.MethodPut, "", inWorkspace(p.Workspace)
+	put.once = c.Version != 0 // a second copy is refused
 	return e.receipt(ctx, put)
 }
 
@@ -126,7 +128,7 @@ func (e *Engine) MoveSchedule(ctx context.Context, n pawl.ScheduleName, event ma
 		if c.Reason != "" {
 			query.Set("reason", c.Reason)
 		}
-		return e.receipt(ctx, &call{operation: "remove-schedule", method: http.MethodDelete, path: schedulePath(n), query: query, actor: c.Actor, once: true})
+		return e.receipt(ctx, &call{operation: "remove-schedule", method: http.MethodDelete, path: schedulePath(n), query: query, actor: c.Actor, version: c.Version, once: true})
 	}
 	if event != lifecycle.SchedulePause && event != lifecycle.ScheduleResume {
 		return pawl.Receipt{}, pawl.Errorf(pawl.Invalid, "event %s: want %s, %s or %s", event, lifecycle.SchedulePause, lifecycle.ScheduleResume, lifecycle.ScheduleRemove)
@@ -178,6 +180,43 @@ func (e *Engine) Queues(ctx context.Context, workspace string) ([]pawl.QueueView
 	return p.Items, nil
 }
 
+func queuePath(n pawl.QueueName) string { return at("/api/queues/%s", n.Name) }
+
+// Queue returns a queue.
+func (e *Engine) Queue(ctx context.Context, n pawl.QueueName) (*pawl.QueueView, error) {
+	return read[pawl.QueueView](ctx, e, "get-queue", queuePath(n), "workspace_id", orDefault(n.Workspace))
+}
+
+// PauseQueue pauses a queue.
+func (e *Engine) PauseQueue(ctx context.Context, n pawl.QueueName, c pawl.Change) (pawl.Receipt, error) {
+	return e.operateQueue(ctx, "pause", n, c)
+}
+
+// ResumeQueue ends the pause of a queue.
+func (e *Engine) ResumeQueue(ctx context.Context, n pawl.QueueName, c pawl.Change) (pawl.Receipt, error) {
+	return e.operateQueue(ctx, "resume", n, c)
+}
+
+func (e *Engine) operateQueue(ctx context.Context, verb string, n pawl.QueueName, c pawl.Change) (pawl.Receipt, error) {
+	move := command(verb+"-queue", queuePath(n)+"/"+verb, c, note{c.Reason})
+	move.query = inWorkspace(n.Workspace)
+	return e.receipt(ctx, move)
+}
+
+func queueHistory(n pawl.QueueName) call {
+	return call{operation: "list-queue-history", path: queuePath(n) + "/history", query: inWorkspace(n.Workspace)}
+}
+
+// QueueHistory calls f with the moves of the pauses of a queue.
+func (e *Engine) QueueHistory(ctx context.Context, n pawl.QueueName, f func(pawl.Transition) error) error {
+	return e.moves(ctx, queueHistory(n), f)
+}
+
+// QueueHistoryPage is a page of QueueHistory.
+func (e *Engine) QueueHistoryPage(ctx context.Context, n pawl.QueueName, q pawl.HistoryQuery) ([]pawl.Transition, string, error) {
+	return onePage[pawl.Transition](ctx, e, queueHistory(n), q.After, q.Limit)
+}
+
 // Quotas lists the limits of a workspace.
 func (e *Engine) Quotas(ctx context.Context, workspace string) ([]pawl.QuotaView, error) {
 	p, err := read[page[pawl.QuotaView]](ctx, e, "list-quotas", "/api/resources/quotas", "workspace_id", orDefault(workspace))
@@ -203,11 +242,32 @@ func (e *Engine) SetQuotas(ctx context.Context, set []pawl.Quota, c pawl.Change)
 	if len(set) == 0 {
 		return nil
 	}
+	if c.Version != 0 && len(set) == 1 {
+		return e.setQuota(ctx, &set[0], c)
+	}
 	put := command("set-quotas", "/api/resources/quotas", c, struct {
 		note
 		Quotas []limit `json:"quotas"`
 	}{note{c.Reason}, limits})
 	put.query = inWorkspace(set[0].Workspace)
+	_, err := e.do(ctx, put, nil)
+	return err
+}
+
+// setQuota sets a version of a limit.
+func (e *Engine) setQuota(ctx context.Context, q *pawl.Quota, c pawl.Change) error {
+	kind, name, _ := strings.Cut(q.Name, "/")
+	put := command("set-quota", at("/api/resources/quotas/%s/%s", kind, name), c, struct {
+		note
+		Slots int `json:"slots"`
+	}{note{c.Reason}, q.Slots})
+	put.method, put.key, put.once, put.query = http.MethodPut, "", true, inWorkspace(q.Workspace)
+	if q.Slots < 0 {
+		put.operation, put.method, put.body = "clear-quota", http.MethodDelete, nil
+		if c.Reason != "" {
+			put.query.Set("reason", c.Reason)
+		}
+	}
 	_, err := e.do(ctx, put, nil)
 	return err
 }

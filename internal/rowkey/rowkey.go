@@ -20,6 +20,9 @@ type (
 	// Token is the key of a token.
 	Token int64
 
+	// QueuePause is the key of a pause of a queue.
+	QueuePause int64
+
 	// Definition is the key of a definition, taken from its hash.
 	Definition int64
 

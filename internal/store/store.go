@@ -53,7 +53,7 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction. It reads the records that q names, locked in one order
-	// (pools, schedules, tokens, workers, turns, jobs, steps; each by key), passes them to decide, and writes
+	// (pools, limits, schedules, tokens, pauses of queues, workers, turns, jobs, steps; each by key), passes them to decide, and writes
 	// the changes that decide returns, all or nothing. An error of decide rolls back and is
 	// returned unchanged; nil changes roll back and return nil. decide must not keep its
 	// records after Do has returned an error. It runs again, with other facts, if the facts
@@ -116,10 +116,13 @@ type Query struct {
 	Keys      []IdempotencyKey
 	Pools     []Pool              // locked: no two transactions that name a pool overlap
 	Names     []pawl.WorkflowName // their newest versions
+	Limits    []pawl.WorkflowName // the limits of these workspaces and names, locked
 	Schedules []rowkey.Schedule   // locked, with inputs
 	Scheduled []pawl.ScheduleName // the schedules with these names that are not removed, locked, with inputs
 	Tokens    []rowkey.Token      // locked
 	Tokened   []string            // the active tokens with these names, locked
+	Pauses    []rowkey.QueuePause // locked
+	Paused    []pawl.QueueName    // the pauses of these queues that last, locked
 	Workers   []rowkey.Worker     // locked
 	Turns     []rowkey.Worker     // the turns of these remote workers, locked
 	Watched   []rowkey.Worker     // workers that will not be changed: they stay unchanged until the end of the transaction; many transactions may watch one
@@ -210,8 +213,10 @@ type Facts struct {
 	Keys      map[IdempotencyKey]*Answer          // every requested key; see Answer
 	Pools     map[Pool]int                        // taken slots of every requested pool
 	Versions  map[pawl.WorkflowName]*pawl.Version // of the registered names
+	Limits    map[pawl.WorkflowName]*pawl.Quota
 	Schedules map[rowkey.Schedule]*pawl.Schedule
 	Tokens    map[rowkey.Token]*pawl.Token
+	Pauses    map[rowkey.QueuePause]*pawl.QueuePause
 	Signals   map[rowkey.Job][]*pawl.Signal // with data
 	Untaken   map[rowkey.Job]Untaken
 	Workers   map[rowkey.Worker]*pawl.Worker
@@ -259,6 +264,8 @@ type Changes struct {
 	Schedules    []Update[*pawl.Schedule]
 	NewTokens    []*pawl.Token
 	Tokens       []Update[*pawl.Token]
+	NewPauses    []*pawl.QueuePause
+	Pauses       []Update[*pawl.QueuePause]
 	Versions     []*pawl.Version // one that exists is ErrStale
 	Quotas       []*pawl.Quota   // set; a negative number of slots removes the limit
 	NewSignals   []*pawl.Signal
@@ -274,7 +281,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.Definitions)+len(c.NewWorkers)+len(c.NewJobs)+len(c.NewSteps)+len(c.Workers)+len(c.Jobs)+len(c.Steps)+len(c.Entries)+
-		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.NewTokens)+len(c.Tokens)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
+		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.NewTokens)+len(c.Tokens)+len(c.NewPauses)+len(c.Pauses)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
 		len(c.NewReservations)+len(c.Released)+len(c.Turns)+len(c.Answers) == 0
 }
 
@@ -294,8 +301,8 @@ type Update[R any] struct {
 
 // An EntityKey names an entity of any kind.
 type EntityKey struct {
-	Kind         string // name of the machine: job, step, worker, schedule, token
-	pawl.StepKey        // for jobs only Job is set; for workers, schedules and tokens Job is their key
+	Kind         string // name of the machine: job, step, worker, schedule, token, queue_pause
+	pawl.StepKey        // for jobs only Job is set; for all others Job is their key
 }
 
 // JobEntity returns the key of a job among entities of any kind.
@@ -323,6 +330,11 @@ func ScheduleEntity(key rowkey.Schedule) EntityKey {
 // TokenEntity returns the key of a token among entities of any kind.
 func TokenEntity(key rowkey.Token) EntityKey { return EntityOf(lifecycle.Token.Name, int64(key)) }
 
+// PauseEntity returns the key of a pause of a queue among entities of any kind.
+func PauseEntity(key rowkey.QueuePause) EntityKey {
+	return EntityOf(lifecycle.QueuePause.Name, int64(key))
+}
+
 // EntityOf returns the key of an entity of any kind but step.
 func EntityOf(kind string, key int64) EntityKey {
 	return EntityKey{kind, pawl.StepKey{Job: rowkey.Job(key)}}
@@ -336,6 +348,9 @@ func (k EntityKey) Schedule() rowkey.Schedule { return rowkey.Schedule(k.Job) }
 
 // Token returns the key of the token that k names.
 func (k EntityKey) Token() rowkey.Token { return rowkey.Token(k.Job) }
+
+// Pause returns the key of the pause of a queue that k names.
+func (k EntityKey) Pause() rowkey.QueuePause { return rowkey.QueuePause(k.Job) }
 
 // An Entry is an audit entry with the key of its entity. Its From is the To of the entry
 // before; its Entity need not be stored, since it follows from the id in the key.
@@ -535,6 +550,8 @@ type Views interface {
 	// no bound), at most limit.
 	Token(ctx context.Context, key rowkey.Token) (*pawl.Token, error)
 	Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pawl.Token, error)
+	// Pauses lists pauses of queues, newest first.
+	Pauses(ctx context.Context, f PauseFilter) ([]*pawl.QueuePause, error)
 	// Registered reads the versions of a registered workflow, newest first, those below a
 	// version (0 is no bound): all, or a page of at most limit; see PageBytes.
 	Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error)
@@ -557,7 +574,7 @@ type Views interface {
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then
-	// schedules, then tokens. A job of 0 means all. f gets each job with its steps as of one moment. f may
+	// schedules, then tokens, then pauses of queues. A job of 0 means all. f gets each job with its steps as of one moment. f may
 	// take its time: no transaction is open while it runs. Only a page of a long job is in
 	// memory at once (LongTrail); a job that retention removes meanwhile is an error of kind
 	// Unavailable.
@@ -686,6 +703,15 @@ type WorkerFilter struct {
 	Limit  int           // 0: no limit
 }
 
+// A PauseFilter selects pauses of queues. The zero value selects all.
+type PauseFilter struct {
+	Workspace string
+	Queue     string
+	Lasting   bool              // only those that last
+	Before    rowkey.QueuePause // keys below this one only; 0 is no bound
+	Limit     int               // 0: no limit
+}
+
 // Stats counts the writes through this handle.
 type Stats struct {
 	Commits  int64
@@ -740,6 +766,8 @@ const (
 	TopicWork  Topic = "work"  // there may be something to claim
 	TopicMarks Topic = "marks" // there may be something to evaluate
 	TopicStops Topic = "stops" // a running step may have been asked to stop
+
+	TopicLimits Topic = "limits" // a limit was set, or a queue paused or resumed
 
 	// TopicSchema: the schema was migrated. Only on PostgreSQL, where reading the version is
 	// expensive.

@@ -37,6 +37,7 @@ var Jobs = tableOf("job",
 		long("pool", func(j *pawl.Job) *rowkey.Pool { return &j.Pool }),
 		long("quota", func(j *pawl.Job) *rowkey.Pool { return &j.Quota }),
 		boolean("paused", func(j *pawl.Job) *bool { return &j.Paused }),
+		boolean("children", func(j *pawl.Job) *bool { return &j.Children }),
 		short("mark", func(j *pawl.Job) *int8 { return (*int8)(&j.Mark) }),
 		long("mark_at", func(j *pawl.Job) *int64 { return &j.MarkAt }),
 		number("mark_tries", func(j *pawl.Job) *int { return &j.MarkTries }),
@@ -149,6 +150,17 @@ var Tokens = tableOf("token",
 	),
 	as(Moving, long("expires_at", func(t *pawl.Token) *int64 { return &t.ExpiresAt })),
 	recordColumns(func(t *pawl.Token) *pawl.Record { return &t.Record }),
+)
+
+// QueuePauses are the columns of pauses of queues.
+var QueuePauses = tableOf("queue_pause",
+	as(Fixed, uuid("uuid", func(p *pawl.QueuePause) []byte { return p.ID[:] })),
+	as(Key, computed("id", func(p *pawl.QueuePause) int64 { return int64(p.Key()) })),
+	as(Fixed,
+		text("workspace", func(p *pawl.QueuePause) *string { return &p.Workspace }),
+		text("queue", func(p *pawl.QueuePause) *string { return &p.Queue }),
+	),
+	recordColumns(func(p *pawl.QueuePause) *pawl.Record { return &p.Record }),
 )
 
 // RecordColumns are the columns that every table has.

@@ -74,7 +74,8 @@ func (v *Verifier) Take(ctx context.Context, t store.TrailOf) (*audit.Fault, err
 			return f, nil
 		}
 	}
-	if t.Kind == lifecycle.Worker.Name || t.Kind == lifecycle.Token.Name {
+	switch t.Kind {
+	case lifecycle.Worker.Name, lifecycle.Token.Name, lifecycle.QueuePause.Name:
 		return nil, nil // the trail seals nothing
 	}
 	v.page = append(v.page, taken{t, v.withheld(&t)})

@@ -17,6 +17,9 @@ var (
   (select * from registered t where t.workspace = u.workspace and t.name = u.name order by version desc limit 1) v`}
 	newVersions = &statement{"new_versions", insert("registered", versionColumns, "")}
 
+	readQuotas = &statement{"read_quotas", "select " + names("v", quotaColumns) + ` from
+  (select distinct unnest($1::text[]) as workspace, unnest($2::text[]) as name order by 1, 2) u cross join lateral
+  (select * from quota t where t.workspace = u.workspace and t.name = u.name for update) v`}
 	setQuotas = &statement{"set_quotas", insert("quota", quotaColumns,
 		"on conflict (workspace, name) do update set slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason")}
 	dropQuotas = &statement{"drop_quotas", "delete from quota t using " + found("quota", quotaColumns[:2], quotaColumns[:2], "")}
@@ -43,6 +46,21 @@ func (r *reading) queueNames(p *pipe) {
 	p.add(readVersions, func(c *cursor) {
 		if v := c.version(); c.err == nil {
 			r.Versions[pawl.WorkflowName{Workspace: v.Workspace, Name: v.Name}] = v
+		}
+	}, texts(workspaces), texts(names))
+}
+
+func (r *reading) queueQuotas(p *pipe) {
+	if len(r.q.Limits) == 0 {
+		return
+	}
+	workspaces, names := make([]string, len(r.q.Limits)), make([]string, len(r.q.Limits))
+	for i, n := range r.q.Limits {
+		workspaces[i], names[i] = n.Workspace, n.Name
+	}
+	p.add(readQuotas, func(c *cursor) {
+		if q := c.quota(); c.err == nil {
+			r.Limits[pawl.WorkflowName{Workspace: q.Workspace, Name: q.Name}] = q
 		}
 	}, texts(workspaces), texts(names))
 }

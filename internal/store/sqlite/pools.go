@@ -93,14 +93,30 @@ func writeQuotas(c *conn, _ *store.Facts, ch *store.Changes) error {
 	return nil
 }
 
+// limits reads the limits that the query names.
+func (r *reading) limits(q *store.Query) error {
+	for _, n := range q.Limits {
+		err := r.c.each(selectQuota, func(b *row) { b.workflowName(n) }, func(c *columns) error {
+			r.f.Limits[n] = c.quota()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *columns) quota() *pawl.Quota {
+	return &pawl.Quota{Workspace: c.text(), Name: c.text(), Slots: int(c.int()), At: c.int(), Actor: c.text(), Reason: c.text()}
+}
+
 // Quotas reads the limits of a workspace, or of all, by name.
 func (db *DB) Quotas(ctx context.Context, workspace string, after pawl.WorkflowName, limit int) ([]*pawl.Quota, error) {
 	var quotas []*pawl.Quota
 	err := db.read(ctx, "list quotas", func(c *conn) error {
 		return c.page(selectQuotas, limit, func(b *row) { b.behind(workspace, after, limit) }, func(cols *columns) int {
-			q := &pawl.Quota{Workspace: cols.text(), Name: cols.text()}
-			q.Slots, q.At = int(cols.int()), cols.int()
-			q.Actor, q.Reason = cols.text(), cols.text()
+			q := cols.quota()
 			quotas = append(quotas, q)
 			return len(q.Workspace) + len(q.Name) + len(q.Actor) + len(q.Reason)
 		})

@@ -16,6 +16,7 @@ var (
 	workerTable   = tableOf(store.Workers)
 	scheduleTable = tableOf(store.Schedules)
 	tokenTable    = tableOf(store.Tokens)
+	pauseTable    = tableOf(store.QueuePauses)
 )
 
 // A table holds the columns of one kind of record in the form of statements.
@@ -70,6 +71,7 @@ var (
 	workerAll   = names(workerTable.Columns)
 	scheduleAll = names(scheduleTable.Columns)
 	tokenAll    = names(tokenTable.Columns)
+	pauseAll    = names(pauseTable.Columns)
 )
 
 // Columns of tables that are not records, in the order in which the codec binds and reads
@@ -112,6 +114,7 @@ const (
 		" AND NOT EXISTS (SELECT 1 FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'in_progress' AND place = o.id)"
 	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
 	oldToken    = "o.updated_at < ?1 AND o.state <> 'active'"
+	oldPause    = "o.updated_at < ?1 AND o.state <> 'paused'"
 )
 
 // due returns the query for the passed deadlines of a table, beyond a time and a key.
@@ -148,6 +151,7 @@ const (
 	insertWorker
 	insertSchedule
 	insertToken
+	insertPause
 	insertVersion
 	insertQuota
 	insertSignal
@@ -157,6 +161,7 @@ const (
 	insertWorkerAudit
 	insertScheduleAudit
 	insertTokenAudit
+	insertPauseAudit
 	insertDefinition
 	insertRefusal
 
@@ -182,6 +187,7 @@ const (
 	updateWorker
 	updateSchedule
 	updateToken
+	updatePause
 	takeSignal
 	deleteQuota
 	sweepAnswers
@@ -201,7 +207,9 @@ const (
 	removeSchedule
 	removeScheduleTrail
 	removeToken
+	removePause
 	removeTokenTrail
+	removePauseTrail
 	insertRemoval
 	removeRemoval
 
@@ -215,7 +223,9 @@ const (
 	selectSchedule
 	selectScheduled
 	selectToken
+	selectPause
 	selectTokened
+	selectPausedQueue
 	selectFreeSignals
 	countFreeSignals
 	selectWorker
@@ -265,6 +275,7 @@ const (
 	selectLine
 	selectHeldLines
 	selectQuotas
+	selectQuota
 	selectReservation
 	insertReservation
 	deleteReservation
@@ -272,6 +283,8 @@ const (
 	selectSignals
 	selectSchedules
 	selectTokens
+	selectPauses
+	selectLastingPauses
 	selectVersions
 	selectNewestVersions
 	selectDefinition
@@ -280,14 +293,17 @@ const (
 	selectWorkerTrail
 	selectScheduleTrail
 	selectTokenTrail
+	selectPauseTrail
 	selectJobID
 	selectWorkerID
 	selectScheduleID
 	selectTokenID
+	selectPauseID
 	selectNextJob
 	selectNextWorker
 	selectNextSchedule
 	selectNextToken
+	selectNextPause
 	selectTrailPage
 	selectHistory
 	selectJobSeq
@@ -305,7 +321,9 @@ const (
 	selectOldSchedules
 	selectOldSchedule
 	selectOldTokens
+	selectOldPauses
 	selectOldToken
+	selectOldPause
 	selectHeads
 	selectRemoval
 	selectHeldSchedules
@@ -318,6 +336,7 @@ const (
 	countOldWorkers
 	countOldSchedules
 	countOldTokens
+	countOldPauses
 
 	insertChunk
 	removeChunks
@@ -353,6 +372,8 @@ var texts = [statementCount]string{
 	insertSchedule:      insert("schedule", scheduleAll),
 	insertTokenAudit:    insert("token_audit", "token, "+entryColumns),
 	insertToken:         insert("token", tokenAll),
+	insertPauseAudit:    insert("queue_pause_audit", "queue_pause, "+entryColumns),
+	insertPause:         insert("queue_pause", pauseAll),
 	insertVersion:       insert("version", versionColumns),
 	insertQuota: insert("quota", quotaColumns) + " ON CONFLICT (workspace, name) DO UPDATE SET" +
 		" slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason",
@@ -388,6 +409,7 @@ var texts = [statementCount]string{
 	updateWorker:     workerTable.update(workerTable.change),
 	updateSchedule:   scheduleTable.update(scheduleTable.change),
 	updateToken:      tokenTable.update(tokenTable.change),
+	updatePause:      pauseTable.update(pauseTable.change),
 	takeSignal:       "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
 	deleteQuota:      "DELETE FROM quota WHERE workspace = ? AND name = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
@@ -415,6 +437,8 @@ var texts = [statementCount]string{
 	selectScheduled:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND workspace = ? AND name = ?",
 	selectToken:         "SELECT " + tokenAll + " FROM token WHERE id = ?",
 	selectTokened:       "SELECT " + tokenAll + " FROM token WHERE state = 'active' AND name = ?",
+	selectPause:         "SELECT " + pauseAll + " FROM queue_pause WHERE id = ?",
+	selectPausedQueue:   "SELECT " + pauseAll + " FROM queue_pause WHERE state = 'paused' AND workspace = ? AND queue = ?",
 	selectFreeSignals:   "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	countFreeSignals: "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(data) AS size FROM signal INDEXED BY signal_free" +
 		" WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0)",
@@ -482,10 +506,14 @@ var texts = [statementCount]string{
 	selectLine: "SELECT (SELECT count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place = ?1), min(enqueued_at), min(job)" +
 		" FROM (SELECT enqueued_at, job FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'enqueued' AND place = ?1 ORDER BY rank, job, ord LIMIT ?2 + 0)",
 	selectHeldLines: "SELECT route, min(job), count(*) FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'in_progress' AND place > 0 GROUP BY route",
+	selectQuota:     "SELECT " + quotaColumns + " FROM quota WHERE workspace = ? AND name = ?",
 	selectQuotas:    "SELECT " + quotaColumns + " FROM quota WHERE (?1 = '' OR workspace = ?1) AND (name, workspace) > (?2, ?3) ORDER BY name, workspace LIMIT ?4 + 0",
 	selectSignals:   "SELECT job, seq, name, at, actor, taken, NULL FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	selectSchedules: "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2)" +
 		" AND (name, workspace) > (?3, ?4) ORDER BY name, workspace LIMIT ?5 + 0",
+	selectPauses: "SELECT " + pauseAll + " FROM queue_pause WHERE (?1 = '' OR workspace = ?1) AND (?2 = '' OR queue = ?2) AND id < ?3 ORDER BY id DESC LIMIT ?4 + 0",
+	selectLastingPauses: "SELECT " + pauseAll + " FROM queue_pause INDEXED BY queue_pause_queue WHERE state = 'paused'" +
+		" AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR queue = ?2) AND id < ?3 ORDER BY id DESC LIMIT ?4 + 0",
 	selectTokens:   "SELECT " + tokenAll + " FROM token WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
 	selectVersions: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
@@ -497,17 +525,21 @@ var texts = [statementCount]string{
 		" seq >= ifnull((SELECT max(seq) FROM audit WHERE job = ?1 AND ord = 0 AND seq <= ?2), 0) ORDER BY seq LIMIT ?3 + 0",
 	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
+	selectPauseTrail:    "SELECT " + entryColumns + " FROM queue_pause_audit WHERE queue_pause = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectTokenTrail:    "SELECT " + entryColumns + " FROM token_audit WHERE token = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
 	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
 	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
 	selectTokenID:       "SELECT uuid FROM token WHERE id = ?",
+	selectPauseID:       "SELECT uuid FROM queue_pause WHERE id = ?",
 	selectNextJob: "SELECT min(k) FROM (SELECT min(id) AS k FROM job WHERE id > ?1" +
 		" UNION ALL SELECT min(job) FROM audit WHERE job > ?1 UNION ALL SELECT min(job) FROM step WHERE job > ?1)",
 	selectNextWorker: "SELECT min(k) FROM (SELECT min(id) AS k FROM worker WHERE id > ?1" +
 		" UNION ALL SELECT min(worker) FROM worker_audit WHERE worker > ?1)",
 	selectNextSchedule: "SELECT min(k) FROM (SELECT min(id) AS k FROM schedule WHERE id > ?1" +
 		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
+	selectNextPause: "SELECT min(k) FROM (SELECT min(id) AS k FROM queue_pause WHERE id > ?1" +
+		" UNION ALL SELECT min(queue_pause) FROM queue_pause_audit WHERE queue_pause > ?1)",
 	selectNextToken: "SELECT min(k) FROM (SELECT min(id) AS k FROM token WHERE id > ?1" +
 		" UNION ALL SELECT min(token) FROM token_audit WHERE token > ?1)",
 	selectHistory:       "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (at, ord, seq) > (?, ?, ?) ORDER BY at, ord, seq LIMIT ? + 0",
@@ -533,6 +565,8 @@ var texts = [statementCount]string{
 	removeScheduleTrail: "DELETE FROM schedule_audit WHERE schedule = ?",
 	removeToken:         "DELETE FROM token WHERE id = ?",
 	removeTokenTrail:    "DELETE FROM token_audit WHERE token = ?",
+	removePause:         "DELETE FROM queue_pause WHERE id = ?",
+	removePauseTrail:    "DELETE FROM queue_pause_audit WHERE queue_pause = ?",
 	selectOldJobs:       oldOnes("job", oldJob+" AND NOT "+neededJob),
 	selectOldJob:        oldOne("job", oldJob+" AND NOT "+neededJob),
 	selectOldWorkers:    oldOnes("worker", oldWorker),
@@ -541,6 +575,8 @@ var texts = [statementCount]string{
 	selectOldSchedule:   oldOne("schedule", oldSchedule),
 	selectOldTokens:     oldOnes("token", oldToken),
 	selectOldToken:      oldOne("token", oldToken),
+	selectOldPauses:     oldOnes("queue_pause", oldPause),
+	selectOldPause:      oldOne("queue_pause", oldPause),
 	selectHeads:         "SELECT seq, head FROM step WHERE job = ? ORDER BY ord",
 	selectSealed:        "SELECT substr(seals, 1, 1) = x'02' FROM audit WHERE job = ? AND ord = 0 AND seq = 1",
 	selectAnchors:       "SELECT " + anchorColumns + " FROM anchor ORDER BY kind, seq",
@@ -549,6 +585,7 @@ var texts = [statementCount]string{
 		" count(*) FILTER (WHERE " + oldJob + " AND " + neededJob + ") FROM job o WHERE id < ?2",
 	countOldWorkers:   "SELECT count(*) FILTER (WHERE " + oldWorker + "), count(*) FILTER (WHERE " + living + "), 0 FROM worker o WHERE id < ?2",
 	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
+	countOldPauses:    "SELECT count(*) FILTER (WHERE " + oldPause + "), count(*) FILTER (WHERE state = 'paused'), 0 FROM queue_pause o WHERE id < ?2",
 	countOldTokens:    "SELECT count(*) FILTER (WHERE " + oldToken + "), count(*) FILTER (WHERE state = 'active'), 0 FROM token o WHERE id < ?2",
 
 	countRefusals:         "SELECT count(*) FROM refusal WHERE ?1 = 0 OR job = ?1",

@@ -31,7 +31,7 @@ const (
 )
 
 // codes are the topics in a datagram, one byte each.
-var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', store.TopicStops: 's'}
+var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', store.TopicStops: 's', store.TopicLimits: 'l'}
 
 // wakeups carry hints between the processes of one user on one file. Each listening process
 // has a datagram socket in a folder whose path all of them derive from the file's, and that no

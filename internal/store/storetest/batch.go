@@ -40,12 +40,13 @@ type Batch struct {
 	workers   map[rowkey.Worker]bool
 	schedules map[rowkey.Schedule]bool
 	tokens    map[rowkey.Token]bool
+	pauses    map[rowkey.QueuePause]bool
 }
 
 // NewBatch returns an empty batch whose entries have the time now.
 func NewBatch(now int64) *Batch {
 	return &Batch{now: now, jobs: map[rowkey.Job]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[rowkey.Worker]bool{},
-		schedules: map[rowkey.Schedule]bool{}, tokens: map[rowkey.Token]bool{}}
+		schedules: map[rowkey.Schedule]bool{}, tokens: map[rowkey.Token]bool{}, pauses: map[rowkey.QueuePause]bool{}}
 }
 
 // AddJob adds a new job, SUBMITTED.
@@ -91,6 +92,22 @@ func (b *Batch) MoveToken(t *pawl.Token, events ...machine.Event) {
 		b.Tokens = append(b.Tokens, store.Update[*pawl.Token]{Record: t, Was: t.Seq})
 	}
 	b.move(lifecycle.Token, TokenKey(t), t.ID.Public(pawl.TokenPrefix), &t.Record, events)
+}
+
+// AddPause adds a new pause of a queue.
+func (b *Batch) AddPause(p *pawl.QueuePause) {
+	b.pauses[p.Key()] = true
+	b.NewPauses = append(b.NewPauses, p)
+	b.create(lifecycle.QueuePause, PauseKey(p), p.ID.Public(pawl.QueuePausePrefix), &p.Record)
+}
+
+// MovePause applies the events in turn. It panics if the table refuses one.
+func (b *Batch) MovePause(p *pawl.QueuePause, events ...machine.Event) {
+	if !b.pauses[p.Key()] {
+		b.pauses[p.Key()] = true
+		b.Pauses = append(b.Pauses, store.Update[*pawl.QueuePause]{Record: p, Was: p.Seq})
+	}
+	b.move(lifecycle.QueuePause, PauseKey(p), p.ID.Public(pawl.QueuePausePrefix), &p.Record, events)
 }
 
 // MoveJob applies the events in turn. It panics if the table refuses one.
@@ -189,3 +206,6 @@ func ScheduleKey(s *pawl.Schedule) store.EntityKey {
 
 // TokenKey returns the key of a token among entities of any kind.
 func TokenKey(t *pawl.Token) store.EntityKey { return store.TokenEntity(t.Key()) }
+
+// PauseKey returns the key of a pause of a queue among entities of any kind.
+func PauseKey(p *pawl.QueuePause) store.EntityKey { return store.PauseEntity(p.Key()) }

@@ -27,6 +27,7 @@ var columnTests = []test{
 	{name: "K5/EveryFieldOfWorkers", run: func(e *env) { e.ok(everyChange(e, workers)) }},
 	{name: "K5/EveryFieldOfSchedules", run: func(e *env) { e.ok(everyChange(e, schedules)) }},
 	{name: "K5/EveryFieldOfTokens", run: func(e *env) { e.ok(everyChange(e, tokens)) }},
+	{name: "K5/EveryFieldOfPauses", run: func(e *env) { e.ok(everyChange(e, pauses)) }},
 	{name: "K5/AnyFields", run: anyFields},
 	{name: "K5/EveryFieldOfClaims", run: func(e *env) { e.ok(claimedFields(e)) }},
 	{name: "K5/AfterAnotherWrote", run: func(e *env) { e.ok(afterAnother(e)) }, shared: true},
@@ -36,7 +37,7 @@ var columnTests = []test{
 // derived.
 func columnsAreThere(e *env) {
 	for table, want := range map[string][]string{
-		"job": namesOf(store.Jobs), "step": namesOf(store.Steps), "worker": namesOf(store.Workers), "schedule": namesOf(store.Schedules), "token": namesOf(store.Tokens),
+		"job": namesOf(store.Jobs), "step": namesOf(store.Steps), "worker": namesOf(store.Workers), "schedule": namesOf(store.Schedules), "token": namesOf(store.Tokens), "queue_pause": namesOf(store.QueuePauses),
 	} {
 		have, _, err := e.db.SQL(e.ctx, "select * from "+table+" where false")
 		e.ok(err)
@@ -130,7 +131,8 @@ func changeFields[R any](e *env, s *species[R], changes [][]string, size int, co
 // afterAnother changes records that this handle has cached and another has changed since.
 func afterAnother(e *env) error {
 	return errors.Join(afterAnotherOf(e, jobs, "Priority"), afterAnotherOf(e, steps, "Losses"),
-		afterAnotherOf(e, workers, "Capacity"), afterAnotherOf(e, schedules, "Due"), afterAnotherOf(e, tokens, "DueAt"))
+		afterAnotherOf(e, workers, "Capacity"), afterAnotherOf(e, schedules, "Due"), afterAnotherOf(e, tokens, "DueAt"),
+		afterAnotherOf(e, pauses, "DueAt"))
 }
 
 func afterAnotherOf[R any](e *env, s *species[R], name string) error {
@@ -286,15 +288,16 @@ func fill[R any](kind string, r *R) {
 
 // values are those of fields with restricted values.
 var values = map[string][]any{
-	"State of " + lifecycle.Job.Name:      anyOf(lifecycle.Job.States),
-	"State of " + lifecycle.Step.Name:     anyOf(lifecycle.Step.States),
-	"State of " + lifecycle.Worker.Name:   anyOf(lifecycle.Worker.States),
-	"State of " + lifecycle.Schedule.Name: anyOf(lifecycle.Schedule.States),
-	"State of " + lifecycle.Token.Name:    anyOf(lifecycle.Token.States),
-	"Ending":                              {machine.State("COMPLETED"), machine.State("FAILED"), machine.State("CANCELED")},
-	"Mark":                                {pawl.Attention, pawl.Waiting, pawl.Blocked},
-	"Hooks":                               {pawl.HooksRun, pawl.HooksCancelled},
-	"Depth":                               {1, 2, 3, 4, 5},
+	"State of " + lifecycle.Job.Name:        anyOf(lifecycle.Job.States),
+	"State of " + lifecycle.Step.Name:       anyOf(lifecycle.Step.States),
+	"State of " + lifecycle.Worker.Name:     anyOf(lifecycle.Worker.States),
+	"State of " + lifecycle.Schedule.Name:   anyOf(lifecycle.Schedule.States),
+	"State of " + lifecycle.Token.Name:      anyOf(lifecycle.Token.States),
+	"State of " + lifecycle.QueuePause.Name: anyOf(lifecycle.QueuePause.States),
+	"Ending":                                {machine.State("COMPLETED"), machine.State("FAILED"), machine.State("CANCELED")},
+	"Mark":                                  {pawl.Attention, pawl.Waiting, pawl.Blocked},
+	"Hooks":                                 {pawl.HooksRun, pawl.HooksCancelled},
+	"Depth":                                 {1, 2, 3, 4, 5},
 }
 
 func anyOf(states []machine.State) (list []any) {
@@ -368,7 +371,7 @@ func anyFields(e *env) {
 		size := rapid.SampledFrom(formSizes).Draw(t, "size")
 		cold := rapid.Bool().Draw(t, "cold")
 		var err error
-		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
 			err = changeFields(e, jobs, someFields(t, jobs.moving()), size, cold)
 		case 1:
@@ -379,6 +382,8 @@ func anyFields(e *env) {
 			err = changeFields(e, schedules, someFields(t, schedules.moving()), size, cold)
 		case 4:
 			err = changeFields(e, tokens, someFields(t, tokens.moving()), size, cold)
+		case 5:
+			err = changeFields(e, pauses, someFields(t, pauses.moving()), size, cold)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -253,12 +253,15 @@ func feedErased(e *env) {
 	}
 }
 
+// beforeFeed is the last version of the schema without a feed.
+const beforeFeed = 8
+
 // feedNewSchema: a feed that was dropped and made again is another one.
 func feedNewSchema(e *env) {
 	e.add(1, nil)
 	here := e.here()
 	_, newest := e.version()
-	e.ok(e.st.Migrate(e.ctx, newest-1))
+	e.ok(e.st.Migrate(e.ctx, beforeFeed))
 	e.ok(e.st.Migrate(e.ctx, newest))
 	e.st = e.open()
 	e.add(1, nil)

@@ -191,6 +191,35 @@ var tokens = &species[pawl.Token]{
 
 func keyOfToken(t *pawl.Token) pawl.StepKey { return TokenKey(t).StepKey }
 
+var pauses = &species[pawl.QueuePause]{
+	kind:  lifecycle.QueuePause.Name,
+	fixed: []string{"CreatedAt", "ID", "Workspace", "Queue"},
+	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.QueuePause) {
+		for range n {
+			p := &pawl.QueuePause{ID: e.mint.ID(now)}
+			p.Queue = fmt.Sprint("q", p.Key())
+			fill(lifecycle.QueuePause.Name, p)
+			list = append(list, p)
+		}
+		ch.NewPauses = list
+		return list
+	},
+	key: keyOfPause,
+	query: func(keys []pawl.StepKey) *store.Query {
+		return &store.Query{Pauses: keysIn[rowkey.QueuePause](keys)}
+	},
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.QueuePause { return f.Pauses[rowkey.QueuePause(k.Job)] },
+	update: func(ch *store.Changes, u store.Update[*pawl.QueuePause]) { ch.Pauses = append(ch.Pauses, u) },
+	record: func(p *pawl.QueuePause) *pawl.Record { return &p.Record },
+	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.QueuePause, error){
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.QueuePause, error) {
+			return byKey(keyOfPause)(st.Pauses(e.ctx, store.PauseFilter{Before: rowkey.QueuePause(keys[len(keys)-1].Job) + 1, Limit: len(keys)}))
+		},
+	},
+}
+
+func keyOfPause(p *pawl.QueuePause) pawl.StepKey { return PauseKey(p).StepKey }
+
 // keysIn returns the keys of the jobs, each once; for other records, their own keys.
 func keysIn[K ~int64](keys []pawl.StepKey) (list []K) {
 	for i, k := range keys {

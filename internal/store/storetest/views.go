@@ -298,10 +298,10 @@ func trail(e *env) {
 	}
 }
 
-// trails: job by job with its steps, then workers, schedules and tokens, with records;
+// trails: job by job with its steps, then workers, schedules, tokens and pauses of queues, with records;
 // f may read.
 func trails(e *env) {
-	s, t := e.addSchedule("s", nil), e.addToken("t", nil)
+	s, t, p := e.addSchedule("s", nil), e.addToken("t", nil), e.addPause("q")
 	w := e.addWorker()
 	a, b := e.add(2, nil), e.add(1, nil)
 	collect := func(job rowkey.Job) []store.EntityKey {
@@ -317,7 +317,7 @@ func trails(e *env) {
 		return keys
 	}
 	e.diff("all", []store.EntityKey{
-		JobKey(a.job), StepKey(a.steps[0]), StepKey(a.steps[1]), JobKey(b.job), StepKey(b.steps[0]), WorkerKey(w), ScheduleKey(s), TokenKey(t),
+		JobKey(a.job), StepKey(a.steps[0]), StepKey(a.steps[1]), JobKey(b.job), StepKey(b.steps[0]), WorkerKey(w), ScheduleKey(s), TokenKey(t), PauseKey(p),
 	}, collect(0))
 	e.diff("one job", []store.EntityKey{JobKey(b.job), StepKey(b.steps[0])}, collect(b.key()))
 	e.diff("no job", []store.EntityKey(nil), collect(a.key()-1))

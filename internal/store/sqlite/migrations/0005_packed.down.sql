@@ -4,6 +4,8 @@ DROP TABLE IF EXISTS kept_anchor;
 DROP TABLE IF EXISTS kept_tree;
 DROP TABLE IF EXISTS kept_token;
 DROP TABLE IF EXISTS kept_token_audit;
+DROP TABLE IF EXISTS kept_queue_pause;
+DROP TABLE IF EXISTS kept_queue_pause_audit;
 
 -- Each entry gets a row of its own again, in a new table: what is read and written at
 -- once would be in memory meanwhile.
