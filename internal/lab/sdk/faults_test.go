@@ -92,8 +92,8 @@ func TestTerminated(t *testing.T) {
 // keeps its claim (J9).
 func TestABusyHandler(t *testing.T) {
 	each(t, func(t *testing.T, s *site, l *Language) {
-		s.worker(l, "--silence", "2")
-		if j := s.ended(s.one("block", "{seconds: 5}"), "COMPLETED"); j.Steps[0].Claims != 1 {
+		s.worker(l, "--silence", "4")
+		if j := s.ended(s.one("block", "{seconds: 7}"), "COMPLETED"); j.Steps[0].Claims != 1 {
 			t.Errorf("it was taken from its worker: %+v", j.Steps)
 		}
 	})
@@ -104,14 +104,14 @@ func TestABusyHandler(t *testing.T) {
 func TestIsolation(t *testing.T) {
 	each(t, func(t *testing.T, s *site, l *Language) {
 		p := s.through(rand.Uint64())
-		s.worker(l, "--silence", "3")
-		apart, along := s.one("slow", s.with(60), "isolation: stop", "timeout: 8s"), s.one("slow", s.with(60), "timeout: 8s")
+		s.worker(l, "--silence", "6")
+		apart, along := s.one("slow", s.with(60), "isolation: stop"), s.one("slow", s.with(60))
 		s.waitFor("begin", 2)
 		p.set(false, true)
 		cut := time.Now()
 		s.waitFor("interrupted", 1)
-		if took := time.Since(cut); took > 3*time.Second {
-			t.Errorf("it was told after %s, and the silence is 3 s", took)
+		if took := time.Since(cut); took > 6*time.Second {
+			t.Errorf("it was told after %s, and the silence is 6 s", took)
 		}
 		p.set(false, false)
 		s.waitFor("begin", 3)

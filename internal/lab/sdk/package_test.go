@@ -34,7 +34,7 @@ import (
 // TestUnits: the tests of the SDKs themselves, by their own languages' tools.
 func TestUnits(t *testing.T) {
 	t.Parallel()
-	for l, args := range map[*Language][]string{Python: {"-m", "unittest", "discover", "-s", "tests"}, Node: {"--test", "tests/"}} {
+	for l, args := range map[*Language][]string{Python: {"-m", "unittest", "discover", "-s", "tests"}, Node: {"--test"}} {
 		t.Run(l.Name, func(t *testing.T) {
 			t.Parallel()
 			out := runIn(t, folder(t, l), nil, append([]string{interpreter(t, l)}, args...)...)

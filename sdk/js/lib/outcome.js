@@ -15,7 +15,12 @@ export async function run({ handler, parse }, step) {
     value = await handler(parsed(parse, step), step);
   } catch (e) {
     if (step.cancelled) return stopped(step); // why it was to end decides
-    return e instanceof Snooze ? snoozed(step, e) : failed(step, e);
+    try {
+      return e instanceof Snooze ? snoozed(step, e) : failed(step, e);
+    } catch {
+      // what it throws may not even have a text
+      return fail(step, { class: "error", message: "the handler has thrown what cannot be shown", permanent: false });
+    }
   }
   return completed(step, value);
 }

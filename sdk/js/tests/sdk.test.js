@@ -175,6 +175,8 @@ test("what a handler returns or throws", async () => {
     [await fails(new Retry("a", { afterMs: 20, metadata: { n: 1 } })), "error", false, { retry_after_ms: 20, metadata: { n: 1 } }],
     [await fails(new Permanent("a", { class: "c", metadata: circle })), "c", true, { metadata: "[object Object]" }],
     [await fails(new RangeError("a")), "RangeError", false, {}],
+    [await fails(Object.create(null)), "error", false, {}],
+    [await fails(undefined), "error", false, { message: "undefined" }],
     [await fails("a text"), "error", false, { message: "a text" }],
     [await fails(new Snooze(0)), "invalid_snooze", true, {}],
     [await report(() => circle), "invalid_output", true, {}],

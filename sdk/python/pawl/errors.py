@@ -62,6 +62,8 @@ class Retry(Outcome):
 
     def __init__(self, message: str, after: Optional[float] = None, cls: str = "error", metadata: Any = None) -> None:
         super().__init__(message, cls, metadata)
+        if after is not None and not after >= 0:
+            raise ValueError("Retry: after %r: want seconds, 0 or more" % after)
         self.after = after
 
 

@@ -30,7 +30,10 @@ def run(binding: Binding, step: Step) -> Report:
     except Snooze as e:
         return stopped(step) if step.cancelled else snoozed(step, e)
     except BaseException as e:  # a handler may raise anything, SystemExit included
-        return failed(step, e)
+        try:
+            return failed(step, e)
+        except Exception:  # what it raises may not even have a text
+            return fail(step, "error", "the handler has raised %s, which cannot be shown" % type(e).__name__)
     return completed(step, value)
 
 

@@ -227,7 +227,12 @@ class OutcomeTest(unittest.TestCase):
         self.assertEqual(self.report(fails(pawl.Snooze(1.5))), {"outcome": "release", "after_ms": 1500})
         self.assertEqual(self.report(fails(pawl.Retry("a", after=2, metadata={1, 2})))["error"],
                          {"class": "error", "message": "a", "permanent": False, "retry_after_ms": 2000, "metadata": "{1, 2}"})
-        for f, want in [(fails(pawl.Permanent("a", cls="c")), ("c", True)), (fails(SystemExit(3)), ("SystemExit", False)),
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError
+
+        for f, want in [(fails(Mute()), ("error", False)), (lambda: pawl.Retry("a", after=float("nan")), ("ValueError", False)),
+                        (fails(pawl.Permanent("a", cls="c")), ("c", True)), (fails(SystemExit(3)), ("SystemExit", False)),
                         (fails(ValueError("v")), ("ValueError", False)), (fails(pawl.Snooze(0)), ("invalid_snooze", True)),
                         (lambda: float("nan"), ("invalid_output", True)), (lambda: "x" * MAX_OUTPUT, ("output_too_large", True))]:
             self.assertEqual(class_of(f), want)
