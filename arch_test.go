@@ -53,6 +53,7 @@ var order = [][]string{
 	{"internal/trail"},
 	{"internal/definitions", "internal/quota"},
 	{"internal/feed"},
+	{"internal/webhook"},
 	{"internal/explain"},
 	{"internal/engine"},
 	{"internal/age"},

@@ -57,6 +57,9 @@ func (id ID) ScheduleKey() rowkey.Schedule { return rowkey.Schedule(id.key()) }
 // TokenKey returns the key of the token that id names.
 func (id ID) TokenKey() rowkey.Token { return rowkey.Token(id.key()) }
 
+// WebhookKey returns the key of the webhook that id names.
+func (id ID) WebhookKey() rowkey.Webhook { return rowkey.Webhook(id.key()) }
+
 func (id ID) key() int64 { return (int64(id.millis()/1000)-keyEpoch)<<32 | int64(id.counter()) }
 
 // Time returns when the id was made, in milliseconds.

@@ -9,7 +9,7 @@ import (
 
 // A Receipt says what a command of an operator has done to the entity that it names, as
 // its audit trail records it (J5). That is the job, for verbs of steps and approvals the
-// step, the worker, the schedule or the token.
+// step, the worker, the schedule, the token or the webhook.
 type Receipt struct {
 	ID       string         `json:"id"`         // public
 	Status   machine.State  `json:"status"`     // after the command
@@ -133,6 +133,7 @@ type Pruning struct {
 	Workers   int64    `json:"workers"`
 	Schedules int64    `json:"schedules"`
 	Tokens    int64    `json:"tokens"`
+	Webhooks  int64    `json:"webhooks"`
 	Entries   int64    `json:"entries"` // rows of trails
 	Busy      []string `json:"busy"`    // what other processes had locked; the next pruning finds it
 }

@@ -65,7 +65,8 @@ func (a *app) prune(ctx context.Context, cl *client.Client, older time.Duration,
 		return err
 	}
 	if dry {
-		p.Removed.Jobs, p.Removed.Workers, p.Removed.Schedules, p.Removed.Tokens = prospects[0].Goes, prospects[1].Goes, prospects[2].Goes, prospects[3].Goes
+		p.Removed.Jobs, p.Removed.Workers, p.Removed.Schedules = prospects[0].Goes, prospects[1].Goes, prospects[2].Goes
+		p.Removed.Tokens, p.Removed.Webhooks = prospects[3].Goes, prospects[4].Goes
 	}
 	p.Left = console.WhatIsLeft(prospects, dry)
 	return a.show(form, p, func() error { return console.ShowPruned(a.stdout, a.stderr, &p) })

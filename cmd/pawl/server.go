@@ -233,7 +233,7 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	if a.server != "" {
 		return a.serveFar(ctx, s, node)
 	}
-	config := engine.Config{Managed: true, Silence: s.silence, Retention: time.Duration(s.retention)}
+	config := engine.Config{Managed: true, Deliver: true, Silence: s.silence, Retention: time.Duration(s.retention)}
 	switch s.role {
 	case health.RoleServer:
 		config.Node = node

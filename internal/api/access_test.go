@@ -140,6 +140,7 @@ var bodies = map[string]string{
 	"preset-quotas":     `{"preset":"hierarchy"}`,
 	"terminate-worker":  `{"reason":"r"}`,
 	"create-token":      `{"name":"another","roles":["viewer"]}`,
+	"create-webhook":    `{"name":"another","url":"https://example.com/","workspace_id":"WORKSPACE"}`,
 
 	"allocate-resources": `{"worker_count":1,"ttl_s":1,"workspace_id":"WORKSPACE"}`,
 	"release-resources":  `{"reservation_id":"r_019ac1f0a3c47d5e8f00112233445566","workspace_id":"WORKSPACE"}`,
@@ -207,8 +208,9 @@ func (g *guarded) records(admin string) *target {
 	step := ok(g.as(admin, "GET", "/api/jobs/"+job+"/steps", "")).field(g.t, "items.0.id").(string)
 	worker := ok(g.as(admin, "GET", "/api/workers", "")).field(g.t, "items.0.id").(string)
 	_, token := g.token("victim", nil, pawl.RoleViewer)
+	webhook := id(g.as(admin, "POST", "/api/webhooks", `{"name":"clerk","url":"http://127.0.0.1:1/","workspace_id":"default"}`))
 	return &target{workspace: "default", byQuery: map[string]string{"job_id": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "queue": "billing"}}
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "machines": "job", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.

@@ -148,6 +148,7 @@ var tags = []*huma.Tag{
 	{Name: "workers", Description: "Workers: processes that run steps."},
 	{Name: "exchange", Description: "What a worker calls that reaches the database through a server. See docs/workers.md."},
 	{Name: "tokens", Description: "Tokens, by which programs use this server."},
+	{Name: "webhooks", Description: "Webhooks, which send events to URLs. See docs/webhooks.md."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
@@ -158,7 +159,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 // operations is the table.
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
-		s.scheduleOperations(), s.tokenOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations())
+		s.scheduleOperations(), s.tokenOperations(), s.webhookOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations())
 }
 
 const (

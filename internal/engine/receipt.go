@@ -117,6 +117,10 @@ func (t *tx) recordOf(of store.EntityKey) (id string, r pawl.Record) {
 		token := t.tokens[of.Token()]
 		return token.public(token.record.ID, pawl.TokenPrefix), token.record.Record
 	}
+	if of.Kind == lifecycle.Webhook.Name {
+		w := t.webhooks[of.Webhook()]
+		return w.public(w.record.ID, pawl.WebhookPrefix), w.record.Record
+	}
 	s := t.schedules[of.Schedule()]
 	return s.public(s.record.ID, pawl.SchedulePrefix), s.record.Record
 }

@@ -23,6 +23,8 @@ func addRemoved(p *pawl.Pruning, r *store.Removed) {
 		p.Schedules += r.Count
 	case lifecycle.Token.Name:
 		p.Tokens += r.Count
+	case lifecycle.Webhook.Name:
+		p.Webhooks += r.Count
 	}
 	p.Steps += r.Steps
 	p.Entries += r.Entries
@@ -100,8 +102,8 @@ func (e *Engine) retain(ctx context.Context, r *rounds) {
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("removing what has ended failed; it is tried again", "error", err)
 		}
-		if p.Jobs+p.Workers+p.Schedules+p.Tokens > 0 {
-			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "tokens", p.Tokens, "entries", p.Entries)
+		if p.Jobs+p.Workers+p.Schedules+p.Tokens+p.Webhooks > 0 {
+			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "tokens", p.Tokens, "webhooks", p.Webhooks, "entries", p.Entries)
 		}
 		for _, busy := range p.Busy {
 			e.log.Debug("not removed now", "because", busy)

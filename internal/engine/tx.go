@@ -40,6 +40,7 @@ type tx struct {
 	workers   map[rowkey.Worker]*held[pawl.Worker]
 	schedules map[rowkey.Schedule]*held[pawl.Schedule]
 	tokens    map[rowkey.Token]*held[pawl.Token]
+	webhooks  map[rowkey.Webhook]*held[pawl.Webhook]
 	ofJob     map[rowkey.Job][]*held[pawl.Step] // steps in sight, by job
 
 	salt        func() audit.Salt
@@ -99,7 +100,9 @@ type journal struct {
 	schedules                     []touched[pawl.Schedule]
 	madeSchedules                 []rowkey.Schedule
 	tokens                        []touched[pawl.Token]
+	webhooks                      []touched[pawl.Webhook]
 	madeTokens                    []rowkey.Token
+	madeWebhooks                  []rowkey.Webhook
 	answered                      []store.IdempotencyKey
 	turns                         []turned
 	entries, refusals, defs, enqs int
@@ -153,6 +156,12 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 		}
 		t.tokens[k] = &held[pawl.Token]{record: token, was: token.Seq}
 	}
+	for k, w := range f.Webhooks {
+		if t.webhooks == nil {
+			t.webhooks = make(map[rowkey.Webhook]*held[pawl.Webhook], len(f.Webhooks))
+		}
+		t.webhooks[k] = &held[pawl.Webhook]{record: w, was: w.Seq}
+	}
 	return t
 }
 
@@ -164,6 +173,7 @@ func (t *tx) open() {
 		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
 		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0], tokens: t.journal.tokens[:0], madeTokens: t.journal.madeTokens[:0],
+		webhooks: t.journal.webhooks[:0], madeWebhooks: t.journal.madeWebhooks[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
 		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), handoffs: len(t.handoffs), counted: len(t.counted),
 		reserved: len(t.reserved), released: len(t.released),
@@ -178,6 +188,7 @@ func (t *tx) undo() {
 	restore(j.workers)
 	restore(j.schedules)
 	restore(j.tokens)
+	restore(j.webhooks)
 	for _, k := range j.madeJobs {
 		delete(t.jobs, k)
 	}
@@ -194,6 +205,9 @@ func (t *tx) undo() {
 	}
 	for _, k := range j.madeTokens {
 		delete(t.tokens, k)
+	}
+	for _, k := range j.madeWebhooks {
+		delete(t.webhooks, k)
 	}
 	for _, s := range t.taken[j.taken:] {
 		s.Taken = 0
@@ -576,6 +590,13 @@ func (t *tx) changes() (*store.Changes, error) {
 			c.NewTokens = append(c.NewTokens, h.record)
 		} else if h.dirty {
 			c.Tokens = append(c.Tokens, store.Update[*pawl.Token]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.webhooks {
+		if h.made {
+			c.NewWebhooks = append(c.NewWebhooks, h.record)
+		} else if h.dirty {
+			c.Webhooks = append(c.Webhooks, store.Update[*pawl.Webhook]{Record: h.record, Was: h.was})
 		}
 	}
 	if err != nil {

@@ -20,6 +20,9 @@ type (
 	// Token is the key of a token.
 	Token int64
 
+	// Webhook is the key of a webhook.
+	Webhook int64
+
 	// Definition is the key of a definition, taken from its hash.
 	Definition int64
 

@@ -46,6 +46,7 @@ type Store interface {
 	Retention
 	Redactor
 	Heads
+	Deliveries
 	Migrator
 	Close() error
 }
@@ -53,7 +54,7 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction. It reads the records that q names, locked in one order
-	// (pools, schedules, tokens, workers, turns, jobs, steps; each by key), passes them to decide, and writes
+	// (pools, schedules, tokens, webhooks, workers, turns, jobs, steps; each by key), passes them to decide, and writes
 	// the changes that decide returns, all or nothing. An error of decide rolls back and is
 	// returned unchanged; nil changes roll back and return nil. decide must not keep its
 	// records after Do has returned an error. It runs again, with other facts, if the facts
@@ -120,6 +121,8 @@ type Query struct {
 	Scheduled []pawl.ScheduleName // the schedules with these names that are not removed, locked, with inputs
 	Tokens    []rowkey.Token      // locked
 	Tokened   []string            // the active tokens with these names, locked
+	Webhooks  []rowkey.Webhook    // locked
+	Hooked    []pawl.WebhookName  // the webhooks with these names that are not deleted, locked
 	Workers   []rowkey.Worker     // locked
 	Turns     []rowkey.Worker     // the turns of these remote workers, locked
 	Watched   []rowkey.Worker     // workers that will not be changed: they stay unchanged until the end of the transaction; many transactions may watch one
@@ -212,6 +215,7 @@ type Facts struct {
 	Versions  map[pawl.WorkflowName]*pawl.Version // of the registered names
 	Schedules map[rowkey.Schedule]*pawl.Schedule
 	Tokens    map[rowkey.Token]*pawl.Token
+	Webhooks  map[rowkey.Webhook]*pawl.Webhook
 	Signals   map[rowkey.Job][]*pawl.Signal // with data
 	Untaken   map[rowkey.Job]Untaken
 	Workers   map[rowkey.Worker]*pawl.Worker
@@ -258,7 +262,9 @@ type Changes struct {
 	NewSchedules []*pawl.Schedule
 	Schedules    []Update[*pawl.Schedule]
 	NewTokens    []*pawl.Token
+	NewWebhooks  []*pawl.Webhook
 	Tokens       []Update[*pawl.Token]
+	Webhooks     []Update[*pawl.Webhook]
 	Versions     []*pawl.Version // one that exists is ErrStale
 	Quotas       []*pawl.Quota   // set; a negative number of slots removes the limit
 	NewSignals   []*pawl.Signal
@@ -274,7 +280,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.Definitions)+len(c.NewWorkers)+len(c.NewJobs)+len(c.NewSteps)+len(c.Workers)+len(c.Jobs)+len(c.Steps)+len(c.Entries)+
-		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.NewTokens)+len(c.Tokens)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
+		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.NewTokens)+len(c.Tokens)+len(c.NewWebhooks)+len(c.Webhooks)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
 		len(c.NewReservations)+len(c.Released)+len(c.Turns)+len(c.Answers) == 0
 }
 
@@ -294,8 +300,8 @@ type Update[R any] struct {
 
 // An EntityKey names an entity of any kind.
 type EntityKey struct {
-	Kind         string // name of the machine: job, step, worker, schedule, token
-	pawl.StepKey        // for jobs only Job is set; for workers, schedules and tokens Job is their key
+	Kind         string // name of the machine: job, step, worker, schedule, token, webhook
+	pawl.StepKey        // for jobs only Job is set; for workers, schedules, tokens and webhooks Job is their key
 }
 
 // JobEntity returns the key of a job among entities of any kind.
@@ -323,6 +329,11 @@ func ScheduleEntity(key rowkey.Schedule) EntityKey {
 // TokenEntity returns the key of a token among entities of any kind.
 func TokenEntity(key rowkey.Token) EntityKey { return EntityOf(lifecycle.Token.Name, int64(key)) }
 
+// WebhookEntity returns the key of a webhook among entities of any kind.
+func WebhookEntity(key rowkey.Webhook) EntityKey {
+	return EntityOf(lifecycle.Webhook.Name, int64(key))
+}
+
 // EntityOf returns the key of an entity of any kind but step.
 func EntityOf(kind string, key int64) EntityKey {
 	return EntityKey{kind, pawl.StepKey{Job: rowkey.Job(key)}}
@@ -336,6 +347,9 @@ func (k EntityKey) Schedule() rowkey.Schedule { return rowkey.Schedule(k.Job) }
 
 // Token returns the key of the token that k names.
 func (k EntityKey) Token() rowkey.Token { return rowkey.Token(k.Job) }
+
+// Webhook returns the key of the webhook that k names.
+func (k EntityKey) Webhook() rowkey.Webhook { return rowkey.Webhook(k.Job) }
 
 // An Entry is an audit entry with the key of its entity. Its From is the To of the entry
 // before; its Entity need not be stored, since it follows from the id in the key.
@@ -535,6 +549,10 @@ type Views interface {
 	// no bound), at most limit.
 	Token(ctx context.Context, key rowkey.Token) (*pawl.Token, error)
 	Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pawl.Token, error)
+	// Webhook reads a webhook. Webhooks lists them, newest first: those with a key below before
+	// (0 is no bound), at most limit.
+	Webhook(ctx context.Context, key rowkey.Webhook) (*pawl.Webhook, error)
+	Webhooks(ctx context.Context, before rowkey.Webhook, limit int) ([]*pawl.Webhook, error)
 	// Registered reads the versions of a registered workflow, newest first, those below a
 	// version (0 is no bound): all, or a page of at most limit; see PageBytes.
 	Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error)
@@ -557,7 +575,7 @@ type Views interface {
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then
-	// schedules, then tokens. A job of 0 means all. f gets each job with its steps as of one moment. f may
+	// schedules, tokens and webhooks. A job of 0 means all. f gets each job with its steps as of one moment. f may
 	// take its time: no transaction is open while it runs. Only a page of a long job is in
 	// memory at once (LongTrail); a job that retention removes meanwhile is an error of kind
 	// Unavailable.
@@ -740,6 +758,8 @@ const (
 	TopicWork  Topic = "work"  // there may be something to claim
 	TopicMarks Topic = "marks" // there may be something to evaluate
 	TopicStops Topic = "stops" // a running step may have been asked to stop
+
+	TopicWebhooks Topic = "webhooks" // a webhook was made, or has moved
 
 	// TopicSchema: the schema was migrated. Only on PostgreSQL, where reading the version is
 	// expensive.

@@ -99,7 +99,7 @@ func (r *rows) entries(p store.Packed) {
 	}
 }
 
-// longEntry writes an entry of a worker, a schedule or a token.
+// longEntry writes an entry of a worker, a schedule, a token or a webhook.
 func (r *rows) longEntry(e *store.Entry) {
 	r.num(int64(e.Job))
 	r.entryRest(e)

@@ -62,9 +62,9 @@ func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (st
 	switch from.Kind {
 	case kindJob:
 		step = r.jobs
-	case kindWorker, kindSchedule, kindToken:
+	case kindWorker, kindSchedule, kindToken, kindWebhook:
 	default:
-		return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule or token", from.Kind)
+		return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule, token or webhook", from.Kind)
 	}
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
 		r.tx, r.done = tx, store.Removed{Kind: from.Kind}
@@ -280,6 +280,7 @@ var parts = map[string][]string{
 	kindWorker:   {"worker_audit where worker", "beat where worker", "remote where worker", "worker where id"},
 	kindSchedule: {"schedule_audit where schedule", "schedule where id"},
 	kindToken:    {"token_audit where token", "token where id"},
+	kindWebhook:  {"webhook_delivery where webhook", "webhook_place where webhook", "webhook_audit where webhook", "webhook where id"},
 }
 
 // remove removes entities and writes the anchors that count them.
@@ -437,9 +438,10 @@ var endedLong = map[string]string{
 	kindWorker:   "updated_at < $1 and state = any($2) and not exists (" + heldBy("o.id") + ")",
 	kindSchedule: "updated_at < $1 and state = any($2)",
 	kindToken:    "updated_at < $1 and state = any($2)",
+	kindWebhook:  "updated_at < $1 and state = any($2)",
 }
 
-var longEnds = map[string][]string{kindWorker: endsOf(lifecycle.Worker.Ends), kindSchedule: endsOf(lifecycle.Schedule.Ends), kindToken: endsOf(lifecycle.Token.Ends)}
+var longEnds = map[string][]string{kindWorker: endsOf(lifecycle.Worker.Ends), kindSchedule: endsOf(lifecycle.Schedule.Ends), kindToken: endsOf(lifecycle.Token.Ends), kindWebhook: endsOf(lifecycle.Webhook.Ends)}
 
 func endsOf[S ~string](states []S) []string {
 	var list []string
@@ -449,7 +451,7 @@ func endsOf[S ~string](states []S) []string {
 	return list
 }
 
-// longLived removes workers, schedules or tokens.
+// longLived removes workers, schedules, tokens or webhooks.
 func (r *retaining) longLived(ctx context.Context) error {
 	kind := r.from.Kind
 	var gone []old

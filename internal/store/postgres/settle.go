@@ -16,6 +16,7 @@ const (
 	kindWorker   = "worker"
 	kindSchedule = "schedule"
 	kindToken    = "token"
+	kindWebhook  = "webhook"
 )
 
 // settlePoll is how often Settle asks whether a lost transaction is over.

@@ -83,7 +83,7 @@ func (db *DB) History(ctx context.Context, job rowkey.Job, after store.HistoryPl
 // longLived reports whether entities of the kind have a table of their own for their trails,
 // named after the kind with _audit.
 func longLived(kind string) bool {
-	return kind == kindWorker || kind == kindSchedule || kind == kindToken
+	return kind == kindWorker || kind == kindSchedule || kind == kindToken || kind == kindWebhook
 }
 
 // publicID returns the id of an entity, or none if its record is gone.
@@ -109,6 +109,8 @@ func public(k store.EntityKey, u pawl.ID) string {
 		return u.Public(pawl.SchedulePrefix)
 	case k.Kind == kindToken:
 		return u.Public(pawl.TokenPrefix)
+	case k.Kind == kindWebhook:
+		return u.Public(pawl.WebhookPrefix)
 	case k.Ord != 0:
 		return u.Step(k.Ord).Public(pawl.StepPrefix)
 	}
@@ -140,7 +142,10 @@ func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) 
 	if err := db.longLivedTrails(ctx, kindSchedule, schedulePage, f); err != nil {
 		return err
 	}
-	return db.longLivedTrails(ctx, kindToken, trailPage, f)
+	if err := db.longLivedTrails(ctx, kindToken, trailPage, f); err != nil {
+		return err
+	}
+	return db.longLivedTrails(ctx, kindWebhook, trailPage, f)
 }
 
 // jobTrails passes on the trails of the jobs with keys in a range.
@@ -168,7 +173,7 @@ func (db *DB) jobTrails(ctx context.Context, from, to rowkey.Job, f func(store.T
 	}
 }
 
-// longLivedTrails passes on the trails of the workers, schedules or tokens.
+// longLivedTrails passes on the trails of the workers, schedules, tokens or webhooks.
 func (db *DB) longLivedTrails(ctx context.Context, kind string, page int, f func(store.TrailOf) error) error {
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	for {
@@ -317,7 +322,7 @@ func (w *walk) jobRecords(ctx context.Context, from, to rowkey.Job) error {
 	return err
 }
 
-// longLived reads the trails of the workers, schedules or tokens with keys in a range.
+// longLived reads the trails of the workers, schedules, tokens or webhooks with keys in a range.
 func (w *walk) longLived(ctx context.Context, kind string, from, to int64) error {
 	err := w.query(ctx, fmt.Sprintf("select id, uuid, %s from %s where id between $1 and $2", names("", recordColumns), kind), func(c *cursor) {
 		k := store.EntityOf(kind, c.num())

@@ -27,6 +27,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Versions:  make(map[pawl.WorkflowName]*pawl.Version, len(q.Names)),
 		Schedules: make(map[rowkey.Schedule]*pawl.Schedule, len(q.Schedules)),
 		Tokens:    make(map[rowkey.Token]*pawl.Token, len(q.Tokens)),
+		Webhooks:  make(map[rowkey.Webhook]*pawl.Webhook, len(q.Webhooks)),
 		Signals:   make(map[rowkey.Job][]*pawl.Signal, len(q.Signals)),
 		Untaken:   make(map[rowkey.Job]store.Untaken, len(q.Untaken)),
 		Workers:   make(map[rowkey.Worker]*pawl.Worker, len(q.Workers)),
@@ -44,7 +45,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		return nil, err
 	}
 	for _, part := range []func(*store.Query) error{
-		r.keys, r.pools, r.names, r.schedules, r.tokens, r.named, r.signals, r.found, r.held, r.claims, r.turns, r.reservations,
+		r.keys, r.pools, r.names, r.schedules, r.tokens, r.webhooks, r.named, r.signals, r.found, r.held, r.claims, r.turns, r.reservations,
 	} {
 		if err := part(q); err != nil {
 			return nil, err

@@ -37,6 +37,7 @@ var removals = []removal{
 	{lifecycle.Worker.Name, selectOldWorkers, selectOldWorker, 0, []statement{removeWorkerTrail, removeTurn, removeWorker}, countOldWorkers},
 	{lifecycle.Schedule.Name, selectOldSchedules, selectOldSchedule, 0, []statement{removeScheduleTrail, removeSchedule}, countOldSchedules},
 	{lifecycle.Token.Name, selectOldTokens, selectOldToken, 0, []statement{removeTokenTrail, removeToken}, countOldTokens},
+	{lifecycle.Webhook.Name, selectOldWebhooks, selectOldWebhook, 0, []statement{removeDeliveries, removeWebhookPlace, removeWebhookTrail, removeWebhook}, countOldWebhooks},
 }
 
 // leftovers remove the rest of a job whose record is removed.
@@ -51,7 +52,7 @@ func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (st
 			return db.retain(ctx, &removals[i], p, from)
 		}
 	}
-	return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule or token", from.Kind)
+	return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule, token or webhook", from.Kind)
 }
 
 func (db *DB) retain(ctx context.Context, m *removal, p *store.Policy, from store.Place) (store.Removed, error) {

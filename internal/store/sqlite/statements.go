@@ -16,6 +16,7 @@ var (
 	workerTable   = tableOf(store.Workers)
 	scheduleTable = tableOf(store.Schedules)
 	tokenTable    = tableOf(store.Tokens)
+	webhookTable  = tableOf(store.Webhooks)
 )
 
 // A table holds the columns of one kind of record in the form of statements.
@@ -70,6 +71,7 @@ var (
 	workerAll   = names(workerTable.Columns)
 	scheduleAll = names(scheduleTable.Columns)
 	tokenAll    = names(tokenTable.Columns)
+	webhookAll  = names(webhookTable.Columns)
 )
 
 // Columns of tables that are not records, in the order in which the codec binds and reads
@@ -112,6 +114,13 @@ const (
 		" AND NOT EXISTS (SELECT 1 FROM step INDEXED BY step_flight WHERE " + inFlight + " AND state = 'in_progress' AND place = o.id)"
 	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
 	oldToken    = "o.updated_at < ?1 AND o.state <> 'active'"
+	oldWebhook  = "o.updated_at < ?1 AND o.state = 'deleted'"
+)
+
+// The columns of the places and the deliveries of webhooks.
+const (
+	placeColumns    = "webhook, version, token, moved, failing_since, failures, error, gap_at, gap"
+	deliveryColumns = "moved, message, type, attempt, at, duration, status, delivered, error, body"
 )
 
 // due returns the query for the passed deadlines of a table, beyond a time and a key.
@@ -148,6 +157,7 @@ const (
 	insertWorker
 	insertSchedule
 	insertToken
+	insertWebhook
 	insertVersion
 	insertQuota
 	insertSignal
@@ -157,6 +167,11 @@ const (
 	insertWorkerAudit
 	insertScheduleAudit
 	insertTokenAudit
+	insertWebhookAudit
+	insertPlace
+	updatePlace
+	insertDelivery
+	sweepDeliveries
 	insertDefinition
 	insertRefusal
 
@@ -182,6 +197,7 @@ const (
 	updateWorker
 	updateSchedule
 	updateToken
+	updateWebhook
 	takeSignal
 	deleteQuota
 	sweepAnswers
@@ -201,7 +217,11 @@ const (
 	removeSchedule
 	removeScheduleTrail
 	removeToken
+	removeWebhook
 	removeTokenTrail
+	removeWebhookTrail
+	removeWebhookPlace
+	removeDeliveries
 	insertRemoval
 	removeRemoval
 
@@ -215,7 +235,13 @@ const (
 	selectSchedule
 	selectScheduled
 	selectToken
+	selectWebhook
 	selectTokened
+	selectHooked
+	selectPlace
+	selectPlaces
+	selectDeliveries
+	selectDelivered
 	selectFreeSignals
 	countFreeSignals
 	selectWorker
@@ -272,6 +298,7 @@ const (
 	selectSignals
 	selectSchedules
 	selectTokens
+	selectWebhooks
 	selectVersions
 	selectNewestVersions
 	selectDefinition
@@ -280,14 +307,17 @@ const (
 	selectWorkerTrail
 	selectScheduleTrail
 	selectTokenTrail
+	selectWebhookTrail
 	selectJobID
 	selectWorkerID
 	selectScheduleID
 	selectTokenID
+	selectWebhookID
 	selectNextJob
 	selectNextWorker
 	selectNextSchedule
 	selectNextToken
+	selectNextWebhook
 	selectTrailPage
 	selectHistory
 	selectJobSeq
@@ -305,7 +335,9 @@ const (
 	selectOldSchedules
 	selectOldSchedule
 	selectOldTokens
+	selectOldWebhooks
 	selectOldToken
+	selectOldWebhook
 	selectHeads
 	selectRemoval
 	selectHeldSchedules
@@ -318,6 +350,7 @@ const (
 	countOldWorkers
 	countOldSchedules
 	countOldTokens
+	countOldWebhooks
 
 	insertChunk
 	removeChunks
@@ -352,7 +385,9 @@ var texts = [statementCount]string{
 	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
 	insertSchedule:      insert("schedule", scheduleAll),
 	insertTokenAudit:    insert("token_audit", "token, "+entryColumns),
+	insertWebhookAudit:  insert("webhook_audit", "webhook, "+entryColumns),
 	insertToken:         insert("token", tokenAll),
+	insertWebhook:       insert("webhook", webhookAll),
 	insertVersion:       insert("version", versionColumns),
 	insertQuota: insert("quota", quotaColumns) + " ON CONFLICT (workspace, name) DO UPDATE SET" +
 		" slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason",
@@ -388,6 +423,7 @@ var texts = [statementCount]string{
 	updateWorker:     workerTable.update(workerTable.change),
 	updateSchedule:   scheduleTable.update(scheduleTable.change),
 	updateToken:      tokenTable.update(tokenTable.change),
+	updateWebhook:    webhookTable.update(webhookTable.change),
 	takeSignal:       "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
 	deleteQuota:      "DELETE FROM quota WHERE workspace = ? AND name = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
@@ -414,8 +450,21 @@ var texts = [statementCount]string{
 	selectSchedule:      "SELECT " + scheduleAll + " FROM schedule WHERE id = ?",
 	selectScheduled:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND workspace = ? AND name = ?",
 	selectToken:         "SELECT " + tokenAll + " FROM token WHERE id = ?",
+	selectWebhook:       "SELECT " + webhookAll + " FROM webhook WHERE id = ?",
 	selectTokened:       "SELECT " + tokenAll + " FROM token WHERE state = 'active' AND name = ?",
-	selectFreeSignals:   "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
+	insertPlace:         insert("webhook_place", placeColumns),
+	updatePlace: "UPDATE webhook_place SET version = version + 1, token = ?2, moved = ?3, failing_since = ?4, failures = ?5, error = ?6, gap_at = ?7, gap = ?8" +
+		" WHERE webhook = ?1 AND version = ?9",
+	insertDelivery: insert("webhook_delivery", "webhook, "+deliveryColumns),
+	// The index finds the last ones; those that are to go are before them.
+	sweepDeliveries: "DELETE FROM webhook_delivery WHERE webhook = ?1 AND moved <> (SELECT moved FROM webhook_place WHERE webhook = ?1)" +
+		" AND id <= (SELECT id FROM webhook_delivery WHERE webhook = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 + 0)",
+	selectPlace:       "SELECT " + placeColumns + " FROM webhook_place WHERE webhook = ?",
+	selectPlaces:      "SELECT coalesce(nullif(p.token, ''), w.begin) FROM webhook w LEFT JOIN webhook_place p ON p.webhook = w.id WHERE w.state <> 'deleted'",
+	selectDeliveries:  "SELECT id, " + deliveryColumns + " FROM webhook_delivery WHERE webhook = ? AND id < ? ORDER BY id DESC LIMIT ? + 0",
+	selectDelivered:   "SELECT message FROM webhook_delivery WHERE webhook = ? AND moved = ? AND delivered <> 0",
+	selectHooked:      "SELECT " + webhookAll + " FROM webhook WHERE state <> 'deleted' AND workspace = ? AND name = ?",
+	selectFreeSignals: "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	countFreeSignals: "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(data) AS size FROM signal INDEXED BY signal_free" +
 		" WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0)",
 	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
@@ -487,6 +536,7 @@ var texts = [statementCount]string{
 	selectSchedules: "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR name = ?2)" +
 		" AND (name, workspace) > (?3, ?4) ORDER BY name, workspace LIMIT ?5 + 0",
 	selectTokens:   "SELECT " + tokenAll + " FROM token WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
+	selectWebhooks: "SELECT " + webhookAll + " FROM webhook WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
 	selectVersions: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
 		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name)" +
@@ -498,10 +548,12 @@ var texts = [statementCount]string{
 	selectWorkerTrail:   "SELECT " + entryColumns + " FROM worker_audit WHERE worker = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectTokenTrail:    "SELECT " + entryColumns + " FROM token_audit WHERE token = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
+	selectWebhookTrail:  "SELECT " + entryColumns + " FROM webhook_audit WHERE webhook = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
 	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
 	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
 	selectTokenID:       "SELECT uuid FROM token WHERE id = ?",
+	selectWebhookID:     "SELECT uuid FROM webhook WHERE id = ?",
 	selectNextJob: "SELECT min(k) FROM (SELECT min(id) AS k FROM job WHERE id > ?1" +
 		" UNION ALL SELECT min(job) FROM audit WHERE job > ?1 UNION ALL SELECT min(job) FROM step WHERE job > ?1)",
 	selectNextWorker: "SELECT min(k) FROM (SELECT min(id) AS k FROM worker WHERE id > ?1" +
@@ -510,6 +562,8 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(schedule) FROM schedule_audit WHERE schedule > ?1)",
 	selectNextToken: "SELECT min(k) FROM (SELECT min(id) AS k FROM token WHERE id > ?1" +
 		" UNION ALL SELECT min(token) FROM token_audit WHERE token > ?1)",
+	selectNextWebhook: "SELECT min(k) FROM (SELECT min(id) AS k FROM webhook WHERE id > ?1" +
+		" UNION ALL SELECT min(webhook) FROM webhook_audit WHERE webhook > ?1)",
 	selectHistory:       "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (at, ord, seq) > (?, ?, ?) ORDER BY at, ord, seq LIMIT ? + 0",
 	selectTrailPage:     "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (ord, seq) > (?, ?) ORDER BY ord, seq LIMIT ?",
 	selectJobSeq:        "SELECT seq FROM job WHERE id = ?",
@@ -532,7 +586,11 @@ var texts = [statementCount]string{
 	removeSchedule:      "DELETE FROM schedule WHERE id = ?",
 	removeScheduleTrail: "DELETE FROM schedule_audit WHERE schedule = ?",
 	removeToken:         "DELETE FROM token WHERE id = ?",
+	removeWebhook:       "DELETE FROM webhook WHERE id = ?",
 	removeTokenTrail:    "DELETE FROM token_audit WHERE token = ?",
+	removeWebhookPlace:  "DELETE FROM webhook_place WHERE webhook = ?",
+	removeDeliveries:    "DELETE FROM webhook_delivery WHERE webhook = ?",
+	removeWebhookTrail:  "DELETE FROM webhook_audit WHERE webhook = ?",
 	selectOldJobs:       oldOnes("job", oldJob+" AND NOT "+neededJob),
 	selectOldJob:        oldOne("job", oldJob+" AND NOT "+neededJob),
 	selectOldWorkers:    oldOnes("worker", oldWorker),
@@ -540,7 +598,9 @@ var texts = [statementCount]string{
 	selectOldSchedules:  oldOnes("schedule", oldSchedule),
 	selectOldSchedule:   oldOne("schedule", oldSchedule),
 	selectOldTokens:     oldOnes("token", oldToken),
+	selectOldWebhooks:   oldOnes("webhook", oldWebhook),
 	selectOldToken:      oldOne("token", oldToken),
+	selectOldWebhook:    oldOne("webhook", oldWebhook),
 	selectHeads:         "SELECT seq, head FROM step WHERE job = ? ORDER BY ord",
 	selectSealed:        "SELECT substr(seals, 1, 1) = x'02' FROM audit WHERE job = ? AND ord = 0 AND seq = 1",
 	selectAnchors:       "SELECT " + anchorColumns + " FROM anchor ORDER BY kind, seq",
@@ -550,6 +610,7 @@ var texts = [statementCount]string{
 	countOldWorkers:   "SELECT count(*) FILTER (WHERE " + oldWorker + "), count(*) FILTER (WHERE " + living + "), 0 FROM worker o WHERE id < ?2",
 	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
 	countOldTokens:    "SELECT count(*) FILTER (WHERE " + oldToken + "), count(*) FILTER (WHERE state = 'active'), 0 FROM token o WHERE id < ?2",
+	countOldWebhooks:  "SELECT count(*) FILTER (WHERE " + oldWebhook + "), count(*) FILTER (WHERE state <> 'deleted'), 0 FROM webhook o WHERE id < ?2",
 
 	countRefusals:         "SELECT count(*) FROM refusal WHERE ?1 = 0 OR job = ?1",
 	selectSignalData:      "SELECT seq, data FROM signal WHERE job = ? AND seq > ? ORDER BY seq",

@@ -21,6 +21,7 @@ var (
 	workerBook   = book{insertWorkerAudit, selectWorkerTrail}
 	scheduleBook = book{insertScheduleAudit, selectScheduleTrail}
 	tokenBook    = book{insertTokenAudit, selectTokenTrail}
+	webhookBook  = book{insertWebhookAudit, selectWebhookTrail}
 )
 
 func bookOf(kind string) book {
@@ -31,6 +32,8 @@ func bookOf(kind string) book {
 		return scheduleBook
 	case lifecycle.Token.Name:
 		return tokenBook
+	case lifecycle.Webhook.Name:
+		return webhookBook
 	}
 	return mainBook
 }
@@ -119,6 +122,8 @@ func (c *conn) publicID(k store.EntityKey) (string, error) {
 		s, name = selectScheduleID, scheduleID
 	case lifecycle.Token.Name:
 		s, name = selectTokenID, tokenID
+	case lifecycle.Webhook.Name:
+		s, name = selectWebhookID, webhookID
 	}
 	public := ""
 	err := c.each(s, func(b *row) { b.int(int64(k.Job)) }, func(cols *columns) error {
@@ -134,7 +139,8 @@ func workerID(id pawl.ID) string { return id.Public(pawl.WorkerPrefix) }
 
 func scheduleID(id pawl.ID) string { return id.Public(pawl.SchedulePrefix) }
 
-func tokenID(id pawl.ID) string { return id.Public(pawl.TokenPrefix) }
+func tokenID(id pawl.ID) string   { return id.Public(pawl.TokenPrefix) }
+func webhookID(id pawl.ID) string { return id.Public(pawl.WebhookPrefix) }
 
 func nameOf(id pawl.ID, ord pawl.Ord) string {
 	if ord == 0 {
@@ -153,7 +159,7 @@ type series struct {
 var errLong = errors.New("a long trail")
 
 // Trails passes every trail to f; see store.Views. Each job with its steps is one snapshot,
-// and so is each worker, schedule and token, so no read lasts long, except for a job that is
+// and so is each worker, schedule, token and webhook, so no read lasts long, except for a job that is
 // longer than a page. Nothing is locked while f runs, and f may use the database.
 func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) error) error {
 	jobs := series{selectNextJob, db.trailsOfJob}
@@ -161,7 +167,7 @@ func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) 
 		_, err := db.trailsAfter(ctx, jobs, int64(job)-1, int64(job), f)
 		return err
 	}
-	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}, {selectNextToken, db.trailOfToken}} {
+	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}, {selectNextToken, db.trailOfToken}, {selectNextWebhook, db.trailOfWebhook}} {
 		for after := int64(-1); ; {
 			k, err := db.trailsAfter(ctx, s, after, 0, f)
 			if err != nil {
@@ -323,6 +329,13 @@ func (db *DB) trailOfToken(c *conn, key int64) ([]store.TrailOf, error) {
 	return db.trailOf(c, store.TokenEntity(rowkey.Token(key)), selectToken, func(cols *columns) (string, pawl.Record) {
 		t := tokenTable.readWhole(cols)
 		return tokenID(t.ID), t.Record
+	})
+}
+
+func (db *DB) trailOfWebhook(c *conn, key int64) ([]store.TrailOf, error) {
+	return db.trailOf(c, store.WebhookEntity(rowkey.Webhook(key)), selectWebhook, func(cols *columns) (string, pawl.Record) {
+		w := webhookTable.readWhole(cols)
+		return webhookID(w.ID), w.Record
 	})
 }
 

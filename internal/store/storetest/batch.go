@@ -40,12 +40,13 @@ type Batch struct {
 	workers   map[rowkey.Worker]bool
 	schedules map[rowkey.Schedule]bool
 	tokens    map[rowkey.Token]bool
+	webhooks  map[rowkey.Webhook]bool
 }
 
 // NewBatch returns an empty batch whose entries have the time now.
 func NewBatch(now int64) *Batch {
 	return &Batch{now: now, jobs: map[rowkey.Job]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[rowkey.Worker]bool{},
-		schedules: map[rowkey.Schedule]bool{}, tokens: map[rowkey.Token]bool{}}
+		schedules: map[rowkey.Schedule]bool{}, tokens: map[rowkey.Token]bool{}, webhooks: map[rowkey.Webhook]bool{}}
 }
 
 // AddJob adds a new job, SUBMITTED.
@@ -91,6 +92,22 @@ func (b *Batch) MoveToken(t *pawl.Token, events ...machine.Event) {
 		b.Tokens = append(b.Tokens, store.Update[*pawl.Token]{Record: t, Was: t.Seq})
 	}
 	b.move(lifecycle.Token, TokenKey(t), t.ID.Public(pawl.TokenPrefix), &t.Record, events)
+}
+
+// AddWebhook adds a new webhook, active.
+func (b *Batch) AddWebhook(w *pawl.Webhook) {
+	b.webhooks[w.Key()] = true
+	b.NewWebhooks = append(b.NewWebhooks, w)
+	b.create(lifecycle.Webhook, WebhookKey(w), w.ID.Public(pawl.WebhookPrefix), &w.Record)
+}
+
+// MoveWebhook applies the events in turn. It panics if the table refuses one.
+func (b *Batch) MoveWebhook(w *pawl.Webhook, events ...machine.Event) {
+	if !b.webhooks[w.Key()] {
+		b.webhooks[w.Key()] = true
+		b.Webhooks = append(b.Webhooks, store.Update[*pawl.Webhook]{Record: w, Was: w.Seq})
+	}
+	b.move(lifecycle.Webhook, WebhookKey(w), w.ID.Public(pawl.WebhookPrefix), &w.Record, events)
 }
 
 // MoveJob applies the events in turn. It panics if the table refuses one.
@@ -189,3 +206,6 @@ func ScheduleKey(s *pawl.Schedule) store.EntityKey {
 
 // TokenKey returns the key of a token among entities of any kind.
 func TokenKey(t *pawl.Token) store.EntityKey { return store.TokenEntity(t.Key()) }
+
+// WebhookKey returns the key of a webhook among entities of any kind.
+func WebhookKey(w *pawl.Webhook) store.EntityKey { return store.WebhookEntity(w.Key()) }

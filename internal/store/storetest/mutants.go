@@ -55,6 +55,8 @@ func killsOf[R any]() func(*env) error {
 		return changed(workers)
 	case pawl.Token:
 		return changed(tokens)
+	case pawl.Webhook:
+		return changed(webhooks)
 	}
 	return changed(schedules)
 }
@@ -90,7 +92,7 @@ func RunMutants(t *testing.T, fresh func(*testing.T) Database, mutants []Mutant)
 		}
 	}
 	// The after-effects of a mutant must not count as its detection.
-	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule](), killsOf[pawl.Token]()} {
+	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule](), killsOf[pawl.Token](), killsOf[pawl.Webhook]()} {
 		if err := notice(e); err != nil {
 			t.Errorf("without a mutant: %v", err)
 		}

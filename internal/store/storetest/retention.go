@@ -22,7 +22,7 @@ var retentionTests = []test{
 	{name: "K6/Retention/WholeOrGone", run: wholeOrGone},
 	{name: "K6/Retention/WhatHasNotEndedStays", run: whatHasNotEndedStays},
 	{name: "K6/Retention/WhatIsNeededStays", run: whatIsNeededStays},
-	{name: "K6/Retention/WorkersSchedulesAndTokens", run: longLived},
+	{name: "K6/Retention/WhatIsNoJob", run: longLived},
 	{name: "K6/Retention/AnchorsAreChained", run: anchorsAreChained},
 	{name: "K6/Retention/SealedJobsAreFoldedAlone", run: sealedJobsAreFoldedAlone},
 	{name: "K6/Retention/AHugeJobGoesInSteps", run: aHugeJobGoesInSteps},
@@ -249,8 +249,8 @@ func whatHasNotEndedStays(e *env) {
 	ended := e.old(e.days(41), 1, nil)
 	got, err := e.st.Prospects(e.ctx, e.policy(30).Before)
 	e.ok(err)
-	e.diff("prospects", []pawl.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}, {Kind: "token"}}, got)
-	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0, "token": 0}, e.retain(e.st, e.policy(30)))
+	e.diff("prospects", []pawl.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}, {Kind: "token"}, {Kind: "webhook"}}, got)
+	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0, "token": 0, "webhook": 0}, e.retain(e.st, e.policy(30)))
 	e.whole(open, late)
 	e.gone(ended)
 	e.sound(open, late, ended)
@@ -279,7 +279,7 @@ func whatIsNeededStays(e *env) {
 	e.sound(continued, parent, child)
 }
 
-// longLived: workers, schedules and tokens are removed with their trails and beats, unless
+// longLived: workers, schedules, tokens and webhooks are removed with their trails and beats, unless
 // they live or hold a step.
 func longLived(e *env) {
 	at := e.days(40)
@@ -291,10 +291,13 @@ func longLived(e *env) {
 			b.AddWorker(w)
 			b.AddSchedule(s)
 			b.AddToken(t)
+			h := e.webhook(at, decimal(int64(i)))
+			b.AddWebhook(h)
 			if i > 0 {
 				b.MoveWorker(w, lifecycle.WorkerTerminate)
 				b.MoveSchedule(s, lifecycle.ScheduleRemove)
 				b.MoveToken(t, []machine.Event{"", lifecycle.TokenRevoke, lifecycle.TokenExpire}[i])
+				b.MoveWebhook(h, lifecycle.WebhookDelete)
 			}
 			workers = append(workers, w)
 		}
@@ -304,14 +307,14 @@ func longLived(e *env) {
 	e.ok(err)
 	e.old(at, 1, func(m made, b *Batch) { m.steps[0].Worker = workers[2].Key() })
 	before, heads := e.ends("worker")
-	e.diff("removed", map[string]int64{"job": 0, "worker": 1, "schedule": 2, "token": 2}, e.retain(e.st, e.policy(30)))
+	e.diff("removed", map[string]int64{"job": 0, "worker": 1, "schedule": 2, "token": 2, "webhook": 2}, e.retain(e.st, e.policy(30)))
 	e.sound()
 	anchors, err := e.st.Anchors(e.ctx)
 	e.ok(err)
-	if len(anchors) != 3 || anchors[0].Kind != "schedule" || anchors[0].Count != 2 || anchors[1].Kind != "token" || anchors[1].Count != 2 || anchors[2].Entries != 2 || anchors[2].Digest != audit.Fold(audit.Hash{}, heads[before[1]]) {
+	if len(anchors) != 4 || anchors[0].Kind != "schedule" || anchors[0].Count != 2 || anchors[1].Kind != "token" || anchors[1].Count != 2 || anchors[2].Kind != "webhook" || anchors[2].Count != 2 || anchors[3].Entries != 2 || anchors[3].Digest != audit.Fold(audit.Hash{}, heads[before[1]]) {
 		e.Errorf("anchors %+v", anchors)
 	}
-	for table, want := range map[string]string{"worker": "2", "worker_audit": "3", "schedule": "1", "schedule_audit": "1", "token": "1", "token_audit": "1"} {
+	for table, want := range map[string]string{"worker": "2", "worker_audit": "3", "schedule": "1", "schedule_audit": "1", "token": "1", "token_audit": "1", "webhook": "1", "webhook_audit": "1"} {
 		if got := e.sql("select count(*) from " + table)[0][0]; got != want {
 			e.Errorf("%s rows in %s, want %s", got, table, want)
 		}
