@@ -26,7 +26,7 @@ A server or "pawl dev" has to run: one of those on the database delivers.`
 func newWebhook(a *app) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "webhook", Short: "Send events to URLs", Long: webhookLong,
-		Example: "  pawl webhook create alerts https://example.com/pawl --machine job --event error_unrecoverable\n  pawl webhook test alerts\n  pawl webhook deliveries alerts",
+		Example: "  pawl webhook create alerts https://example.com/pawl --machine job --event error\n  pawl webhook test alerts\n  pawl webhook deliveries alerts",
 	})
 	c.AddCommand(newWebhookCreate(a), newWebhookList(a), newWebhookShow(a),
 		newWebhookMove(a, lifecycle.WebhookPause, "Send nothing for a while", "Send nothing until the webhook is resumed. What happens meanwhile is sent then, if that is\nwithin three days."),
@@ -49,7 +49,7 @@ func newWebhookCreate(a *app) *cobra.Command {
 	everywhere := false
 	c := &cobra.Command{
 		Use: "create NAME URL", Short: "Make a webhook", Long: webhookCreateLong,
-		Example: "  pawl webhook create alerts https://example.com/pawl --machine job --event error_unrecoverable\n  pawl webhook create all http://127.0.0.1:8080/ --out all.secret",
+		Example: "  pawl webhook create alerts https://example.com/pawl --machine job --event error\n  pawl webhook create all http://127.0.0.1:8080/ --out all.secret",
 		Args:    want(2, 2, "a NAME and a URL"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withNew(c.Context(), func(cl *client.Client) error {
