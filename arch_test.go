@@ -80,7 +80,7 @@ var order = [][]string{
 	{"internal/files"},
 	{"internal/supervise"},
 	{"internal/lab/bench"},
-	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/redocly", "internal/lab/generated"},
+	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/generated"},
 	{"internal/lab/measure"},
 	{"cmd/pawl"},
 }
