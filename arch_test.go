@@ -32,7 +32,7 @@ var order = [][]string{
 	{"audit"},
 	{"internal/rowkey"},
 	{"."},
-	{"internal/bearer"},
+	{"internal/bearer", "internal/tracing"},
 	{"internal/document"},
 	{"workflow"},
 	{"internal/decide"},

@@ -24,6 +24,7 @@ type Submission struct {
 	Actor       string // default: the client's
 	RequestID   string // idempotency key: the same submission with the same key is the same job (J8); see pawl.Change
 	Priority    int    // pawl.MinPriority to pawl.MaxPriority; each point is worth a minute of waiting
+	Traceparent string // the place in a trace that the job belongs to (W3C Trace Context); it is no part of the request
 	Private     bool   // only a worker that is given this job by its id runs it, in the process that submits it
 }
 
@@ -83,7 +84,7 @@ func (s *Jobs) submit(ctx context.Context, subs []Submission, to func(context.Co
 
 func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submission, err error) {
 	sub = pawl.Submission{Workspace: s.workspace(of.Workspace), Dir: of.Dir, Description: of.Description,
-		Actor: s.by(pawl.Change{Actor: of.Actor}).Actor, RequestID: of.RequestID, Priority: of.Priority, Private: of.Private}
+		Actor: s.by(pawl.Change{Actor: of.Actor}).Actor, RequestID: of.RequestID, Priority: of.Priority, Private: of.Private, Traceparent: of.Traceparent}
 	def := of.Workflow
 	switch {
 	case (def == nil) == (of.Name == ""):

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -81,6 +82,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 				return err
 			}
 		}
+		sub.Traceparent = os.Getenv("TRACEPARENT")
 		sub.RequestID, sub.Description, sub.Priority, sub.Dir = f.requestID, f.description, f.priority, f.dir
 		done, err := submitOne(ctx, cl, sub)
 		if err != nil {

@@ -63,11 +63,12 @@ type submission struct {
 	Inputs      json.RawMessage `json:"inputs,omitempty" doc:"An object: the inputs, by name."`
 	Description string          `json:"task_description,omitempty" maxLength:"4096" doc:"What the job is for, for people."`
 	Priority    int             `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Each point is worth a minute of waiting."`
+	Traceparent string          `json:"traceparent,omitempty" maxLength:"256" doc:"The place in a trace that the job belongs to, as W3C Trace Context has it. It is no part of the request."`
 }
 
 // asked returns the submission for a client.
 func (in *submission) asked(c pawl.Change) (sub client.Submission, err error) {
-	sub = client.Submission{Workspace: in.Workspace, Inputs: in.Inputs, Description: in.Description, Priority: in.Priority, Actor: c.Actor, RequestID: c.RequestID}
+	sub = client.Submission{Workspace: in.Workspace, Inputs: in.Inputs, Description: in.Description, Priority: in.Priority, Actor: c.Actor, RequestID: c.RequestID, Traceparent: in.Traceparent}
 	if len(in.Inputs) == 0 || string(in.Inputs) == "null" {
 		sub.Inputs = nil
 	}
@@ -102,8 +103,10 @@ func parsed(source string, canonical json.RawMessage) (*workflow.Definition, err
 
 func (s *Service) submitJob(ctx context.Context, in *struct {
 	Key
-	Body submission
+	Traceparent string `header:"traceparent" maxLength:"256" doc:"What traceparent of the body is, if that is empty."`
+	Body        submission
 }) (*created, error) {
+	in.Body.Traceparent = cmp.Or(in.Body.Traceparent, in.Traceparent)
 	c, err := in.change(ctx, Note{RequestID: in.Body.RequestID})
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/tracing"
 	"github.com/pawl-dev/pawl/internal/webhook"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
@@ -64,6 +65,10 @@ type Config struct {
 	// Webhooks configures how that is done, and how a single delivery is made that somebody has
 	// asked for.
 	Webhooks webhook.Config
+
+	// Spans exports a span of each job whose end this engine commits, and makes attempts part of
+	// the trace of their job. Default: none.
+	Spans *tracing.Exporter
 
 	// QuietTx keeps SubmitTx and CompleteTx from waking other processes when the user's
 	// transaction commits. See Hint.
@@ -357,6 +362,7 @@ func (e *Engine) committed(t *tx) {
 		e.guests.ringFor(t.queued())
 	}
 	e.wake(work || waiting > 0, marks, stops)
+	e.exportJobs(t)
 	e.recycle(t)
 	e.feed.Wake()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/tracing"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -219,7 +220,7 @@ func (s *submit) create(t *tx) error {
 func (s *submit) make(t *tx, route rowkey.Route) error {
 	err := s.e.createJob(t, &creation{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
-		metadata: metadataOf(s.sub.Dir), private: s.private(), priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
+		metadata: metadataOf(s.sub.Dir, s.sub.Traceparent), private: s.private(), priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
 		note: decide.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
 	})
 	if err != nil {
@@ -257,14 +258,18 @@ func (s *submit) private() rowkey.Job {
 // folders holds what the metadata of a job records about its origin.
 type folders struct {
 	Dir   string   `json:"dir,omitempty"`   // where its commands start; empty: in a new folder of its own
+	Trace string   `json:"trace,omitempty"` // the traceparent that it was submitted with
 	Rerun []string `json:"rerun,omitempty"` // of a job that continues another: the nodes not reused, and so all their dependents
 }
 
-func metadataOf(dir string) json.RawMessage {
-	if dir == "" {
+func metadataOf(dir, traceparent string) json.RawMessage {
+	if _, ok := tracing.Parse(traceparent); !ok {
+		traceparent = ""
+	}
+	if dir == "" && traceparent == "" {
 		return nil
 	}
-	return folders{Dir: dir}.json()
+	return folders{Dir: dir, Trace: traceparent}.json()
 }
 
 func (f folders) json() json.RawMessage {

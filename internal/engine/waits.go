@@ -54,6 +54,7 @@ func (p *preparation) born(b *workflow.Born, from *workflow.Child) (*pawl.Failur
 		}
 	}
 	f.Dir, f.Rerun = p.childDir(f.Dir, from.File), nil
+	f.Trace = p.e.traceOfChild(p.job.ID, f.Trace)
 	if b.Definition == nil {
 		if err := p.registered(b, &f); err != nil {
 			return fault(refuse, err)

@@ -24,6 +24,7 @@ type submission struct {
 	Description string          `json:"task_description,omitempty"`
 	Priority    int             `json:"priority,omitempty"`
 	RequestID   string          `json:"request_id,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
 }
 
 // submissionOf returns the body for a submission.
@@ -34,7 +35,7 @@ func submissionOf(s *pawl.Submission) (*submission, error) {
 	case s.Dir != "":
 		return nil, unsupported("a job whose commands start in a folder of this machine", "let the worker make a folder, or set dir in the workflow to one of the worker's")
 	}
-	out := &submission{Workspace: s.Workspace, Inputs: s.Inputs, Description: s.Description, Priority: s.Priority}
+	out := &submission{Workspace: s.Workspace, Inputs: s.Inputs, Description: s.Description, Priority: s.Priority, Traceparent: s.Traceparent}
 	if s.Version == 0 {
 		out.Definition = s.Definition
 		return out, nil
