@@ -480,3 +480,34 @@ func TestAWorkerNeedsItsRoleAlone(t *testing.T) {
 		t.Errorf("the worker ends with %v, want that token:admin has ended it: enough", err)
 	}
 }
+
+// TestScopedWebhooks: who is of some workspaces makes webhooks of these, and none that reach the
+// programs of the server's machine (J4).
+func TestScopedWebhooks(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	scoped, _ := g.token("scoped", []string{"builds"}, pawl.RoleAdmin)
+	admin, _ := g.token("admin", nil, pawl.RoleAdmin)
+	for body, status := range map[string]int{
+		`{"name":"a","url":"https://example.com/","workspace_id":"builds"}`:   201,
+		`{"name":"b","url":"https://example.com/"}`:                           403,
+		`{"name":"c","url":"https://example.com/","workspace_id":"default"}`:  404,
+		`{"name":"d","url":"http://127.0.0.1:7295/","workspace_id":"builds"}`: 403,
+		`{"name":"e","url":"https://LocalHost/","workspace_id":"builds"}`:     403,
+	} {
+		if a := g.as(scoped, "POST", "/api/webhooks", body); a.status != status {
+			t.Errorf("%s: %d %s, want %d", body, a.status, a.body, status)
+		}
+	}
+	everywhere := g.as(admin, "POST", "/api/webhooks", `{"name":"all","url":"http://127.0.0.1:1/"}`)
+	if everywhere.status != 201 {
+		t.Fatalf("%d %s", everywhere.status, everywhere.body)
+	}
+	id := everywhere.field(t, "id").(string)
+	if a := g.as(scoped, "GET", "/api/webhooks/"+id, ""); a.status != 404 {
+		t.Errorf("one of all workspaces: %d %s, want 404", a.status, a.body)
+	}
+	if list := g.as(scoped, "GET", "/api/webhooks", ""); list.status != 200 || strings.Contains(string(list.body), id) || !strings.Contains(string(list.body), `"name":"a"`) {
+		t.Errorf("the list: %d %s", list.status, list.body)
+	}
+}

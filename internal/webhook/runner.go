@@ -57,6 +57,10 @@ func NewRunner(c Config) *Runner {
 	return &Runner{Config: c.withDefaults(), wake: make(chan struct{}, 1), lines: map[rowkey.Webhook]*line{}}
 }
 
+// Look returns the interval between looks for webhooks of the process that delivers: a hint
+// announces what is new.
+func (r *Runner) Look() time.Duration { return 3 * r.Poll }
+
 // Wake makes the runner look for webhooks that are new or have changed.
 func (r *Runner) Wake() {
 	select {
@@ -84,13 +88,13 @@ func (r *Runner) Run(ctx context.Context) {
 		default:
 			r.Round(err)
 		}
-		r.rest(ctx)
+		r.rest(ctx, r.Poll)
 	}
 }
 
 // rest waits until the next look is due.
-func (r *Runner) rest(ctx context.Context) {
-	t := time.NewTimer(r.Poll)
+func (r *Runner) rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -118,7 +122,7 @@ func (r *Runner) serve(ctx context.Context) {
 		if ctx.Err() == nil {
 			r.Round(err)
 		}
-		r.rest(ctx)
+		r.rest(ctx, r.Look())
 	}
 }
 

@@ -31,8 +31,7 @@ type Config struct {
 	// GiveUp is how long a receiver may fail before its webhook is disabled. Default 72 h.
 	GiveUp time.Duration
 
-	// Poll is the interval between looks for new and changed webhooks if nothing wakes the
-	// runner. Default 5 s.
+	// Poll is the interval between tries to become the process that delivers. Default 5 s.
 	Poll time.Duration
 
 	// Roots are the certificates that receivers' may be signed by. Default: those of the system.

@@ -204,6 +204,9 @@ func (r *feedReading) next() store.FeedToken {
 	if r.last == 0 {
 		t.Next = r.after.Next
 	}
+	if r.behind >= r.limit && r.after.At > 0 {
+		t.At = r.after.At // what is behind a page is no younger than what was behind the token
+	}
 	for _, n := range r.open {
 		if n < t.Next {
 			t.Open = append(t.Open, n)
