@@ -60,6 +60,9 @@ func (id ID) TokenKey() rowkey.Token { return rowkey.Token(id.key()) }
 // QueuePauseKey returns the key of the pause of a queue that id names.
 func (id ID) QueuePauseKey() rowkey.QueuePause { return rowkey.QueuePause(id.key()) }
 
+// WebhookKey returns the key of the webhook that id names.
+func (id ID) WebhookKey() rowkey.Webhook { return rowkey.Webhook(id.key()) }
+
 func (id ID) key() int64 { return (int64(id.millis()/1000)-keyEpoch)<<32 | int64(id.counter()) }
 
 // Time returns when the id was made, in milliseconds.

@@ -10,7 +10,7 @@ import (
 
 // A Receipt says what a command of an operator has done to the entity that it names, as
 // its audit trail records it (J5). That is the job, for verbs of steps and approvals the
-// step, the worker, the schedule or the token.
+// step, the worker, the schedule, the token or the webhook.
 type Receipt struct {
 	ID       string         `json:"id"`         // public
 	Status   machine.State  `json:"status"`     // after the command
@@ -138,8 +138,9 @@ type Pruning struct {
 	Schedules int64    `json:"schedules"`
 	Tokens    int64    `json:"tokens"`
 	Pauses    int64    `json:"queue_pauses"` // of queues
-	Entries   int64    `json:"entries"`      // rows of trails
-	Busy      []string `json:"busy"`         // what other processes had locked; the next pruning finds it
+	Webhooks  int64    `json:"webhooks"`
+	Entries   int64    `json:"entries"` // rows of trails
+	Busy      []string `json:"busy"`    // what other processes had locked; the next pruning finds it
 }
 
 // Count adds a number of entities of a kind that were, or would be, removed.
@@ -153,6 +154,8 @@ func (p *Pruning) Count(kind string, n int64) {
 		p.Schedules += n
 	case lifecycle.Token.Name:
 		p.Tokens += n
+	case lifecycle.Webhook.Name:
+		p.Webhooks += n
 	case lifecycle.QueuePause.Name:
 		p.Pauses += n
 	}
@@ -161,7 +164,7 @@ func (p *Pruning) Count(kind string, n int64) {
 // Add adds what another one has removed.
 func (p *Pruning) Add(q *Pruning) {
 	p.Jobs, p.Steps, p.Workers, p.Schedules = p.Jobs+q.Jobs, p.Steps+q.Steps, p.Workers+q.Workers, p.Schedules+q.Schedules
-	p.Tokens, p.Pauses, p.Entries = p.Tokens+q.Tokens, p.Pauses+q.Pauses, p.Entries+q.Entries
+	p.Tokens, p.Pauses, p.Webhooks, p.Entries = p.Tokens+q.Tokens, p.Pauses+q.Pauses, p.Webhooks+q.Webhooks, p.Entries+q.Entries
 	p.Busy = append(p.Busy, q.Busy...)
 }
 

@@ -22,6 +22,10 @@ type Submission struct {
 	Priority    int    // MinPriority to MaxPriority; each point is worth a minute of waiting
 	Version     int    // of the registered workflow that the definition is, or 0
 
+	// Traceparent is the place in a trace that the job belongs to, as W3C Trace Context has it.
+	// Another one makes no other request. An invalid one is ignored.
+	Traceparent string
+
 	// Reference is how the workflow was named, NAME or NAME@VERSION; empty: by Definition. With a
 	// RequestID a repeated request is the same, whatever has been registered since.
 	Reference string

@@ -19,7 +19,7 @@ import (
 // trail is folded, so that a checkpoint is enough. Sealed is the number of such jobs; in older
 // anchors it is -1, and all trails of all jobs are folded.
 type Anchor struct {
-	Kind         string // name of the machine: job (with its steps), worker, schedule, token, queue_pause
+	Kind         string // name of the machine: job (with its steps), worker, schedule, token, queue_pause, webhook
 	Sequence     int64  // 1 for the first of the kind, then without a gap
 	Day          int64  // beginning of the UTC day of their creation; times are in microseconds
 	Count        int64  // entities removed; steps go with their job and are not counted

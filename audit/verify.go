@@ -86,12 +86,13 @@ var prefixes = []struct {
 	{"sc_", lifecycle.Schedule},
 	{"tk_", lifecycle.Token},
 	{"qp_", lifecycle.QueuePause},
+	{"wh_", lifecycle.Webhook},
 	{"sv_", lifecycle.Service},
 }
 
 // MachineOf returns the machine of the entity with the given public id, by the
 // id's prefix: j_ for jobs, st_ for steps, w_ for workers, sc_ for schedules,
-// tk_ for tokens, qp_ for pauses of queues, sv_ for services.
+// tk_ for tokens, qp_ for pauses of queues, wh_ for webhooks, sv_ for services.
 // It returns nil for others.
 func MachineOf(entity string) *machine.Machine {
 	for _, p := range prefixes {

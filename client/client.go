@@ -106,6 +106,7 @@ type Client struct {
 	Workflows *Workflows // the registered workflows
 	Schedules *Schedules // jobs at the times of a cron expression
 	Tokens    *Tokens    // by which programs use a server
+	Webhooks  *Webhooks  // send events to URLs
 	Queues    *Queues    // limits
 	Workers   *Workers   // the processes that run steps
 	Audit     *Audit     // remove old records, and withhold payload
@@ -121,7 +122,7 @@ func Over(e link.Engine, c Config, close func() error) *Client {
 	b := base{e, c}
 	return &Client{
 		Jobs: &Jobs{b}, Steps: &Steps{b}, Approvals: &Approvals{b}, Inspect: &Inspect{b}, Workflows: &Workflows{b},
-		Schedules: &Schedules{b}, Tokens: &Tokens{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, engine: e, close: close,
+		Schedules: &Schedules{b}, Tokens: &Tokens{b}, Webhooks: &Webhooks{b}, Queues: &Queues{b}, Workers: &Workers{b}, Audit: &Audit{b}, engine: e, close: close,
 	}
 }
 

@@ -27,6 +27,7 @@ type Submission struct {
 	Depth       *int    // that the job has to have: 0, or that of its parent and 1; nil: whatever it is
 	WorkerCount int     // at most this many steps at once; 0: as the workflow says
 	Metadata    any     // encoded as a JSON object, kept with the job, at most pawl.MaxMetadata bytes; nil: none
+	Traceparent string  // the place in a trace that the job belongs to (W3C Trace Context); it is no part of the request
 	Private     bool    // only a worker that is given this job by its id runs it, in the process that submits it
 }
 
@@ -87,7 +88,7 @@ func (s *Jobs) submit(ctx context.Context, subs []Submission, to func(context.Co
 func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submission, err error) {
 	sub = pawl.Submission{Workspace: s.workspace(of.Workspace), Dir: of.Dir, Description: of.Description,
 		Actor: s.by(pawl.Change{Actor: of.Actor}).Actor, RequestID: of.RequestID, Priority: of.Priority, Private: of.Private,
-		Parent: of.Parent, Depth: of.Depth, WorkerCount: of.WorkerCount}
+		Parent: of.Parent, Depth: of.Depth, WorkerCount: of.WorkerCount, Traceparent: of.Traceparent}
 	def := of.Workflow
 	switch {
 	case (def == nil) == (of.Name == ""):

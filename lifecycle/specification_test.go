@@ -111,6 +111,22 @@ active extend active
 		ends:   "resumed",
 		rows:   "paused resume resumed",
 	}, {
+		name: "webhook", create: "create",
+		states: "active paused disabled deleted",
+		ends:   "deleted",
+		rows: `
+active pause paused
+active rotate active
+active disable disabled
+active gap active
+active delete deleted
+paused resume active
+paused rotate paused
+paused delete deleted
+disabled resume active
+disabled rotate disabled
+disabled delete deleted
+`}, {
 		name: "service", create: "add", // S15
 		states: "stopped trying_to_start running degraded trying_to_stop failed removed",
 		ends:   "removed", resident: true,

@@ -12,6 +12,9 @@ import (
 // the step's variables, then Pawl's own, which nothing overrides.
 func environment(parent, pass []string, t *Task, f *folder) map[string]string {
 	env := process.Environment(parent, pass)
+	if t.Traceparent != "" {
+		env["TRACEPARENT"] = t.Traceparent
+	}
 	for name, value := range t.Work.Env {
 		env[name] = value
 	}

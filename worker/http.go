@@ -117,6 +117,9 @@ func (c HTTPConfig) newRequest(ctx context.Context, t *Task) (*request, *pawl.Fa
 func (r *request) setHeaders(given map[string]string) *pawl.Failure {
 	h := r.request.Header
 	h.Set("User-Agent", "pawl")
+	if t := r.task.Traceparent; t != "" {
+		h.Set("traceparent", t)
+	}
 	if user := r.url.User; user != nil {
 		password, _ := user.Password()
 		r.request.SetBasicAuth(user.Username(), password)

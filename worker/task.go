@@ -46,6 +46,10 @@ type Task struct {
 	Limits             Limits
 	Log                *Log // where output goes; nil drops it
 
+	// Traceparent is the place of this attempt in a trace, as W3C Trace Context has it; empty: it
+	// is in none. Commands have it as TRACEPARENT, and requests as a header.
+	Traceparent string
+
 	ownDir bool // BaseDir was made for the job
 
 	completion // by CompleteTx

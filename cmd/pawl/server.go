@@ -26,6 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/tracing"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -106,6 +107,7 @@ type service struct {
 	tlsKey    string
 	clientCA  string // the file of the certificates that those of clients are signed by; empty: they show none
 	login     login
+	spans     *tracing.Exporter // nil: none are exported
 }
 
 const (
@@ -236,10 +238,14 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	}
 	ctx, node := c.Context(), daemon.Node(s.role, s.name, version())
 	a.silence = s.reckoned()
+	if s.spans, err = tracing.FromEnv(os.Getenv, version(), a.log); err != nil {
+		return err
+	}
+	defer s.spans.Close()
 	if a.server != "" {
 		return a.serveFar(ctx, s, node)
 	}
-	config := engine.Config{Managed: true, Silence: s.silence, Retention: time.Duration(s.retention)}
+	config := engine.Config{Spans: s.spans, Managed: true, Deliver: true, Silence: s.silence, Retention: time.Duration(s.retention)}
 	switch s.role {
 	case health.RoleServer:
 		config.Node = node
@@ -251,6 +257,7 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
+	defer s.spans.Close() // it may still read the database
 	defer signals.IgnoreClosedPipes()()
 	m := metrics.New(version())
 	work := func(ctx context.Context) error { return a.work(ctx, l, s, node, m) }
@@ -313,9 +320,18 @@ func (a *app) workOf(l worker.Linker, s *service, node pawl.Node, m *metrics.Met
 		Workspace: a.workspace, Name: node.Name, Actor: a.actor(), Node: node,
 		Capacity: s.capacity, Handlers: handlers, Queues: s.queues, Beat: s.beats(), Log: a.log,
 		Silence: s.reckoned(), Isolation: workflow.Isolation(s.isolation),
-		WorkDir: folder, KeepWorkDirs: s.folders.keep, Middleware: []func(worker.Handler) worker.Handler{m.Worker(s.capacity)},
+		WorkDir: folder, KeepWorkDirs: s.folders.keep, Middleware: s.middleware(m),
 		Scarce: worker.Floor{Percent: s.floor, Folders: append(room, folder)}.Scarce,
 	}}
+}
+
+// middleware is what goes around the attempts of the worker.
+func (s *service) middleware(m *metrics.Metrics) []func(worker.Handler) worker.Handler {
+	around := []func(worker.Handler) worker.Handler{m.Worker(s.capacity)}
+	if s.spans != nil {
+		around = append(around, daemon.Traced(s.spans))
+	}
+	return around
 }
 
 // terminated adds a remedy to the error of a worker that an operator has terminated.

@@ -169,7 +169,7 @@ func TestPartsOfAServer(t *testing.T) {
 			t.Errorf("no metrics of %s", v.ID)
 		}
 	}
-	if want := []string{"beat", "deadlines", "evaluator", "hints", "http", "retention", "socket", "sweep", "upkeep"}; !slices.Equal(names, want) {
+	if want := []string{"beat", "deadlines", "evaluator", "hints", "http", "retention", "socket", "sweep", "upkeep", "webhooks"}; !slices.Equal(names, want) {
 		t.Errorf("services %v: want %v", names, want)
 	}
 	if !strings.Contains(text, fmt.Sprintf("\npawl_services{phase=\"running\"} %d\n", len(all))) || !strings.Contains(text, "\ngo_goroutines ") {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -94,6 +95,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 				return err
 			}
 		}
+		sub.Traceparent = os.Getenv("TRACEPARENT")
 		sub.RequestID, sub.Description, sub.Priority, sub.Dir, sub.WorkerCount = f.requestID, f.description, f.priority, f.dir, f.workers
 		if f.parent != "" {
 			if sub.Parent, err = a.jobOf(ctx, cl, f.parent); err != nil {

@@ -26,6 +26,10 @@ type Source interface {
 	JobWorkspace(ctx context.Context, key rowkey.Job) (id pawl.ID, workspace string, err error)
 	WorkerWorkspace(ctx context.Context, key rowkey.Worker) (string, error)
 
+	// WebhookWorkspace returns the workspace of a webhook, empty for one of all workspaces. The
+	// error is of kind NotFound if there is none.
+	WebhookWorkspace(ctx context.Context, id pawl.ID) (string, error)
+
 	// WorkerOwner returns who has registered a worker that exists.
 	WorkerOwner(ctx context.Context, key rowkey.Worker) (actor string, err error)
 }

@@ -141,6 +141,7 @@ var bodies = map[string]string{
 	"terminate-worker":  `{"reason":"r"}`,
 	"create-token":      `{"name":"another","roles":["viewer"]}`,
 	"sign-in":           `{"token":"SECRET"}`,
+	"create-webhook":    `{"name":"another","url":"https://example.com/","workspace_id":"WORKSPACE"}`,
 
 	"allocate-resources": `{"worker_count":1,"ttl_s":1,"workspace_id":"WORKSPACE"}`,
 	"release-resources":  `{"reservation_id":"r_019ac1f0a3c47d5e8f00112233445566","workspace_id":"WORKSPACE"}`,
@@ -210,8 +211,9 @@ func (g *guarded) records(admin string) *target {
 	worker := ok(g.as(admin, "GET", "/api/workers", "")).field(g.t, "items.0.id").(string)
 	_, token := g.token("victim", nil, pawl.RoleViewer)
 	secret, _ := g.token("visitor", nil, pawl.RoleViewer)
+	webhook := id(g.as(admin, "POST", "/api/webhooks", `{"name":"clerk","url":"http://127.0.0.1:1/","workspace_id":"default"}`))
 	return &target{secret: secret, workspace: "default", byQuery: map[string]string{"job_id": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "queues": "billing", "machines": "job", "queue": "billing"}}
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "queues": "billing", "machines": "job", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.
@@ -556,5 +558,36 @@ func TestSessions(t *testing.T) {
 	}
 	if a := g.browser(other, "GET", "/api/whoami", ""); a.status != 401 {
 		t.Errorf("after its token was revoked: %d %s", a.status, a.body)
+	}
+}
+
+// TestScopedWebhooks: who is of some workspaces makes webhooks of these, and none that reach the
+// programs of the server's machine (J4).
+func TestScopedWebhooks(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	scoped, _ := g.token("scoped", []string{"builds"}, pawl.RoleAdmin)
+	admin, _ := g.token("admin", nil, pawl.RoleAdmin)
+	for body, status := range map[string]int{
+		`{"name":"a","url":"https://example.com/","workspace_id":"builds"}`:   201,
+		`{"name":"b","url":"https://example.com/"}`:                           403,
+		`{"name":"c","url":"https://example.com/","workspace_id":"default"}`:  404,
+		`{"name":"d","url":"http://127.0.0.1:7295/","workspace_id":"builds"}`: 403,
+		`{"name":"e","url":"https://LocalHost/","workspace_id":"builds"}`:     403,
+	} {
+		if a := g.as(scoped, "POST", "/api/webhooks", body); a.status != status {
+			t.Errorf("%s: %d %s, want %d", body, a.status, a.body, status)
+		}
+	}
+	everywhere := g.as(admin, "POST", "/api/webhooks", `{"name":"all","url":"http://127.0.0.1:1/"}`)
+	if everywhere.status != 201 {
+		t.Fatalf("%d %s", everywhere.status, everywhere.body)
+	}
+	id := everywhere.field(t, "id").(string)
+	if a := g.as(scoped, "GET", "/api/webhooks/"+id, ""); a.status != 404 {
+		t.Errorf("one of all workspaces: %d %s, want 404", a.status, a.body)
+	}
+	if list := g.as(scoped, "GET", "/api/webhooks", ""); list.status != 200 || strings.Contains(string(list.body), id) || !strings.Contains(string(list.body), `"name":"a"`) {
+		t.Errorf("the list: %d %s", list.status, list.body)
 	}
 }

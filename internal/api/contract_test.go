@@ -466,6 +466,34 @@ func testContract(t *testing.T, d *drive) {
 	d.want(409, "POST", "/api/queues/parcels/resume", "")
 	d.want(200, "GET", "/api/queues/parcels/history", "")
 
+	hook := `{"name":"alerts","url":"http://127.0.0.1:1/x?token=q","machines":["job"],"events":["success"],"request_id":"wh-1"}`
+	webhook := "/api/webhooks/" + d.want(201, "POST", "/api/webhooks", hook).field(t, "id").(string)
+	if code := d.want(409, "POST", "/api/webhooks", hook).field(t, "code"); code != "SECRET_SHOWN" {
+		t.Errorf("a repeated creation is %v", code)
+	}
+	d.want(422, "POST", "/api/webhooks", `{"name":"other","url":"https://example.com/","request_id":"wh-1"}`)
+	d.want(422, "POST", "/api/webhooks", `{"name":"other","url":"http://example.com/"}`)
+	d.want(422, "POST", "/api/webhooks", `{"name":"other","url":"https://example.com/","events":["nonsense"]}`)
+	d.want(404, "POST", "/api/webhooks", `{"name":"other","url":"https://example.com/","job_id":"j_019ac1f0a3c47d5e8f00112233445566"}`)
+	d.want(409, "POST", "/api/webhooks", `{"name":"alerts","url":"https://example.com/"}`)
+	d.want(200, "GET", "/api/webhooks?ended=true&limit=1", "")
+	d.want(200, "GET", webhook, "")
+	d.want(404, "GET", "/api/webhooks/"+token, "")
+	if tried := d.want(200, "POST", webhook+"/test", ""); tried.field(t, "delivered") != false || tried.field(t, "status") != 0.0 {
+		t.Errorf("a test without a receiver is %s", tried.body)
+	}
+	delivery := d.want(200, "GET", webhook+"/deliveries?limit=1", "").field(t, "items.0.id").(string)
+	d.want(200, "POST", webhook+"/deliveries/"+delivery+"/redeliver", "")
+	d.want(404, "POST", webhook+"/deliveries/0/redeliver", "")
+	d.want(200, "POST", webhook+"/pause", `{"reason":"it moves"}`)
+	d.want(409, "POST", webhook+"/pause", "")
+	d.want(200, "POST", webhook+"/resume", "")
+	d.want(200, "POST", webhook+"/rotate", `{"request_id":"wh-2"}`)
+	d.want(409, "POST", webhook+"/rotate", `{"request_id":"wh-2"}`)
+	d.want(200, "POST", webhook+"/delete", "")
+	d.want(409, "POST", webhook+"/test", "")
+	d.want(200, "GET", webhook+"/history", "")
+
 	// Records.
 	d.want(200, "GET", "/api/machines", "")
 	d.want(200, "GET", "/api/machines/job?as=mermaid", "")

@@ -67,12 +67,13 @@ type submission struct {
 	Depth       *int            `json:"depth,omitempty" minimum:"0" maximum:"5" doc:"The depth that the job has to have: 0, or that of its parent and 1."`
 	WorkerCount int             `json:"worker_count,omitempty" minimum:"1" maximum:"10" doc:"At most this many steps at once. Default: as the workflow says."`
 	Metadata    json.RawMessage `json:"metadata,omitempty" doc:"An object of at most 16 KiB, kept with the job. The names dir and rerun are reserved."`
+	Traceparent string          `json:"traceparent,omitempty" maxLength:"256" doc:"The place in a trace that the job belongs to, as W3C Trace Context has it. It is no part of the request."`
 }
 
 // asked returns the submission for a client.
 func (in *submission) asked(c pawl.Change) (sub client.Submission, err error) {
 	sub = client.Submission{Workspace: in.Workspace, Inputs: in.Inputs, Description: in.Description, Priority: in.Priority, Actor: c.Actor, RequestID: c.RequestID,
-		Depth: in.Depth, WorkerCount: in.WorkerCount}
+		Depth: in.Depth, WorkerCount: in.WorkerCount, Traceparent: in.Traceparent}
 	if in.Parent != "" {
 		if sub.Parent, err = pawl.ParseID(pawl.JobPrefix, in.Parent); err != nil {
 			return sub, pawl.Errorf(pawl.Invalid, "parent_job_id: %v", err)
@@ -115,8 +116,10 @@ func parsed(source string, canonical json.RawMessage) (*workflow.Definition, err
 
 func (s *Service) submitJob(ctx context.Context, in *struct {
 	Key
-	Body submission
+	Traceparent string `header:"traceparent" maxLength:"256" doc:"What traceparent of the body is, if that is empty."`
+	Body        submission
 }) (*created, error) {
+	in.Body.Traceparent = cmp.Or(in.Body.Traceparent, in.Traceparent)
 	c, err := in.change(ctx, Note{RequestID: in.Body.RequestID})
 	if err != nil {
 		return nil, err

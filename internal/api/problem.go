@@ -69,7 +69,7 @@ var kinds = []Kind{
 	{SlugInvalidTransition, 409, "Invalid state transition", "The event is not legal in the state of the entity. The members entity, from, event and allowed say which events are."},
 	{SlugRequestInProgress, 409, "Request in progress", "A request with the same key is not finished yet. Repeat this one after a second."},
 	{SlugStaleClaim, 409, "Stale claim", "The step was given to another claim meanwhile. Drop its result; whoever has the current claim reports it."},
-	{SlugSecretShown, 409, "Secret was shown", "An earlier request with this key has made the token, and its secret was shown then. It is stored nowhere: revoke the token, and make another."},
+	{SlugSecretShown, 409, "Secret was shown", "An earlier request with this key has made the secret, which was shown then and is not shown again. Revoke the token and make another, or rotate the secret of the webhook."},
 	{SlugQuota, 409, "Quota reached", "A limit on jobs or steps is reached. Try again when others have ended, or raise the limit."},
 	{SlugExpired, 409, "Expired", "The time for this is over, such as that of an approval."},
 	{SlugTurn, 409, "Turn is over", "A later exchange of the same worker has begun, and this one has claimed nothing. Exchange again with the turn behind current, and with holding."},

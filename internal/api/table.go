@@ -149,6 +149,7 @@ var tags = []*huma.Tag{
 	{Name: "exchange", Description: "What a worker calls that reaches the database through a server. See docs/workers.md."},
 	{Name: "tokens", Description: "Tokens, by which programs use this server."},
 	{Name: "session", Description: "Signing in with a browser. See docs/access.md."},
+	{Name: "webhooks", Description: "Webhooks, which send events to URLs. See docs/webhooks.md."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
@@ -159,7 +160,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 // operations is the table.
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
-		s.scheduleOperations(), s.tokenOperations(), s.sessionOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations())
+		s.scheduleOperations(), s.tokenOperations(), s.sessionOperations(), s.webhookOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations())
 }
 
 const (

@@ -50,11 +50,11 @@ func ShowPruned(out, talk io.Writer, p *Pruned) error {
 	if p.DryRun {
 		verb, rows = "would remove", ""
 	}
-	if r.Jobs+r.Workers+r.Schedules+r.Tokens+r.Pauses == 0 {
+	if r.Jobs+r.Workers+r.Schedules+r.Tokens+r.Pauses+r.Webhooks == 0 {
 		rows = ""
 	}
 	if _, err := fmt.Fprintf(out, "%s %s%s\n", verb, strings.Join([]string{
-		Plural(r.Jobs, lifecycle.Job.Name), Plural(r.Workers, lifecycle.Worker.Name), Plural(r.Schedules, lifecycle.Schedule.Name), Plural(r.Tokens, lifecycle.Token.Name), Plural(r.Pauses, "queue pause"),
+		Plural(r.Jobs, lifecycle.Job.Name), Plural(r.Workers, lifecycle.Worker.Name), Plural(r.Schedules, lifecycle.Schedule.Name), Plural(r.Tokens, lifecycle.Token.Name), Plural(r.Pauses, "queue pause"), Plural(r.Webhooks, lifecycle.Webhook.Name),
 	}, ", "), rows); err != nil {
 		return err
 	}

@@ -92,6 +92,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		operations := api.New(config)
 		m.WatchDatabase(d.Engine, time.Now)
 		m.WatchEvents(d.Engine.Feed().Stats)
+		m.WatchWebhooks(d.Engine.WebhookStats)
 		d.Port.Answer(m, func(request context.Context) []string {
 			reasons := append(unready(request, d.Store), host.Unready()...)
 			if ctx.Err() != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/tracing"
+	"github.com/pawl-dev/pawl/internal/webhook"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -55,6 +57,18 @@ type Config struct {
 	// Retention is how long ended entities are kept (K6). Default 0: forever. A passive
 	// engine removes nothing.
 	Retention time.Duration
+
+	// Deliver makes the engine deliver the events of webhooks, unless another process does. A
+	// passive engine delivers nothing.
+	Deliver bool
+
+	// Webhooks configures how that is done, and how a single delivery is made that somebody has
+	// asked for.
+	Webhooks webhook.Config
+
+	// Spans exports a span of each job whose end this engine commits, and makes attempts part of
+	// the trace of their job. Default: none.
+	Spans *tracing.Exporter
 
 	// QuietTx keeps SubmitTx and CompleteTx from waking other processes when the user's
 	// transaction commits. See Hint.
@@ -120,6 +134,7 @@ type Engine struct {
 	watches         watches
 	limits          *quota.Cache
 	feed            *feed.Hub
+	webhooks        *webhook.Runner
 	offers          offers
 	guests          guests
 	unreadableSteps unreadableSteps
@@ -168,6 +183,7 @@ func Open(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), limits: quota.NewCache(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
 	e.Reader = explain.New(explain.Config{Source: cfg.Store, Definitions: e.defs, Limits: e.limits, Silence: cfg.Silence, Passive: cfg.Passive, Clock: cfg.Clock})
 	e.feed = feed.New(feed.Config{Source: cfg.Store, Definitions: e.defs, Log: cfg.Log})
+	e.webhooks = e.newRunner()
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.committer.admit, e.committer.supply = e.admit, e.supply
 	e.evaluator = newEvaluator(e)
@@ -231,6 +247,8 @@ func (e *Engine) hint(t store.Topic) {
 		e.evaluator.look()
 	case store.TopicStops:
 		e.stops.ring()
+	case store.TopicWebhooks:
+		e.webhooks.Wake()
 	case store.TopicSchema:
 		e.schema.ring()
 	case store.TopicLimits:
@@ -342,6 +360,10 @@ func (e *Engine) committed(t *tx) {
 			e.evaluator.due(h.record.DueAt)
 		}
 	}
+	if len(t.webhooks) > 0 {
+		e.webhooks.Wake()
+		e.store.Wake(store.TopicWebhooks)
+	}
 	for _, h := range t.workers {
 		e.offers.note(h.record)
 		stops = stops || h.dirty && lifecycle.Worker.Ended(h.record.State) // its process has to stop its running steps
@@ -357,6 +379,7 @@ func (e *Engine) committed(t *tx) {
 		e.guests.ringFor(t.queued())
 	}
 	e.wake(work || waiting > 0, marks, stops)
+	e.exportJobs(t)
 	e.recycle(t)
 	e.feed.Wake()
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/internal/trail"
+	"github.com/pawl-dev/pawl/internal/webhook"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
@@ -174,8 +175,9 @@ type process struct {
 type setup struct {
 	handlers map[string]worker.Handler
 	capacity int
-	queues   []string      // none: default
-	silence  time.Duration // 0: an hour, so that a slow machine ends no worker
+	queues   []string        // none: default
+	webhooks *webhook.Config // it delivers the events of webhooks; nil: it does not
+	silence  time.Duration   // 0: an hour, so that a slow machine ends no worker
 }
 
 func startProcess(t *testing.T, s store.Store, handlers map[string]worker.Handler) *process {
@@ -189,7 +191,11 @@ func start(t *testing.T, s store.Store, c setup) *process {
 		c.silence = time.Hour
 	}
 	p := &process{t: t, store: s, config: c}
-	p.engine = engine.New(engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: c.silence, Jitter: func() float64 { return 0 }})
+	config := engine.Config{Store: s, Poll: 50 * time.Millisecond, Silence: c.silence, Jitter: func() float64 { return 0 }}
+	if c.webhooks != nil {
+		config.Deliver, config.Webhooks = true, *c.webhooks
+	}
+	p.engine = engine.New(config)
 	if c.handlers != nil {
 		p.startWorker()
 	}

@@ -7,18 +7,20 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/tracing"
 )
 
 // origin is what the metadata of a job records: what its submitter has given, and beside it, under
 // names that are reserved, where it comes from.
 type origin struct {
 	Dir   string   // where its commands start; empty: in a new folder of its own
+	Trace string   // the traceparent that it was submitted with
 	Rerun []string // of a job that continues another: the nodes not reused, and so all their dependents
 	Given map[string]json.RawMessage
 }
 
 // reservedMetadata are the names of metadata that a submitter cannot give.
-var reservedMetadata = []string{"dir", "rerun"}
+var reservedMetadata = []string{"dir", "rerun", "trace"}
 
 // originOf reads the metadata of a job.
 func originOf(metadata json.RawMessage) (o origin, err error) {
@@ -28,7 +30,7 @@ func originOf(metadata json.RawMessage) (o origin, err error) {
 	if err := json.Unmarshal(metadata, &o.Given); err != nil {
 		return o, err
 	}
-	for name, to := range map[string]any{"dir": &o.Dir, "rerun": &o.Rerun} {
+	for name, to := range map[string]any{"dir": &o.Dir, "rerun": &o.Rerun, "trace": &o.Trace} {
 		if v, has := o.Given[name]; has {
 			if err := json.Unmarshal(v, to); err != nil {
 				return o, err
@@ -39,6 +41,14 @@ func originOf(metadata json.RawMessage) (o origin, err error) {
 	return o, nil
 }
 
+// validTrace returns a traceparent that can be kept, or nothing.
+func validTrace(traceparent string) string {
+	if _, ok := tracing.Parse(traceparent); !ok {
+		return ""
+	}
+	return traceparent
+}
+
 // json returns the metadata of a job, or nil for none.
 func (o origin) json() json.RawMessage {
 	all := map[string]any{}
@@ -47,6 +57,9 @@ func (o origin) json() json.RawMessage {
 	}
 	if o.Dir != "" {
 		all["dir"] = o.Dir
+	}
+	if o.Trace != "" {
+		all["trace"] = o.Trace
 	}
 	if len(o.Rerun) > 0 {
 		all["rerun"] = o.Rerun

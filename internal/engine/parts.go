@@ -90,6 +90,9 @@ func (e *Engine) newParts() []*part {
 	swept := newPart(Part{Name: "sweep", Doc: "looks for waits whose cause has ended, 500 rows a minute", Every: sweepEvery, StuckAfter: roundLimit}, 1, sweeper.run)
 	swept.Seen = func() Progress { return sweeper.progress(swept.rounds) }
 	parts = append(parts, swept)
+	if e.cfg.Deliver {
+		parts = append(parts, newPart(Part{Name: "webhooks", Doc: "delivers the events of webhooks, unless another process does", Every: e.webhooks.Look(), StuckAfter: roundLimit}, 1, e.deliver))
+	}
 	if e.cfg.Retention > 0 {
 		parts = append(parts, newPart(Part{Name: "retention", Doc: "removes what ended long ago", Every: retainEvery * 3 / 2, StuckAfter: heavyRoundLimit}, 1, e.retain))
 	}

@@ -135,6 +135,30 @@ func (p *pure) Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*p
 	return p.outside().Tokens(ctx, before, limit)
 }
 
+func (p *pure) Webhook(ctx context.Context, key rowkey.Webhook) (*pawl.Webhook, error) {
+	return p.outside().Webhook(ctx, key)
+}
+
+func (p *pure) Webhooks(ctx context.Context, before rowkey.Webhook, limit int) ([]*pawl.Webhook, error) {
+	return p.outside().Webhooks(ctx, before, limit)
+}
+
+func (p *pure) WebhookPlace(ctx context.Context, key rowkey.Webhook) (store.WebhookPlace, error) {
+	return p.outside().WebhookPlace(ctx, key)
+}
+
+func (p *pure) SaveWebhook(ctx context.Context, key rowkey.Webhook, place *store.WebhookPlace, list []store.Delivery) error {
+	return p.outside().SaveWebhook(ctx, key, place, list)
+}
+
+func (p *pure) Deliveries(ctx context.Context, key rowkey.Webhook, before int64, limit int) ([]store.Delivery, error) {
+	return p.outside().Deliveries(ctx, key, before, limit)
+}
+
+func (p *pure) Delivered(ctx context.Context, key rowkey.Webhook, moved int64) ([]string, error) {
+	return p.outside().Delivered(ctx, key, moved)
+}
+
 func (p *pure) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	return p.outside().Schedule(ctx, key)
 }

@@ -121,6 +121,10 @@ func (t *tx) recordOf(of store.EntityKey) (id string, r pawl.Record) {
 		p := t.pauses[of.Pause()]
 		return p.public(p.record.ID, pawl.QueuePausePrefix), p.record.Record
 	}
+	if of.Kind == lifecycle.Webhook.Name {
+		w := t.webhooks[of.Webhook()]
+		return w.public(w.record.ID, pawl.WebhookPrefix), w.record.Record
+	}
 	s := t.schedules[of.Schedule()]
 	return s.public(s.record.ID, pawl.SchedulePrefix), s.record.Record
 }

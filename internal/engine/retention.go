@@ -90,8 +90,8 @@ func (e *Engine) retain(ctx context.Context, r *rounds) {
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("removing what has ended failed; it is tried again", "error", err)
 		}
-		if p.Jobs+p.Workers+p.Schedules+p.Tokens+p.Pauses > 0 {
-			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "tokens", p.Tokens, "pauses", p.Pauses, "entries", p.Entries)
+		if p.Jobs+p.Workers+p.Schedules+p.Tokens+p.Pauses+p.Webhooks > 0 {
+			e.log.Info("removed what has ended", "jobs", p.Jobs, "steps", p.Steps, "workers", p.Workers, "schedules", p.Schedules, "tokens", p.Tokens, "pauses", p.Pauses, "webhooks", p.Webhooks, "entries", p.Entries)
 		}
 		for _, busy := range p.Busy {
 			e.log.Debug("not removed now", "because", busy)

@@ -22,8 +22,8 @@ import (
 
 // grown are the tables that a made-up change adds a column to.
 var grown = map[string][]string{
-	"postgres": {"worker", "worker_audit", "job", "step", "audit", "idempotency", "refusal", "log", "hold", "beat", "definition", "schedule", "schedule_audit", "token", "token_audit", "signal", "quota", "registered", "node", "anchor", "running"},
-	"sqlite":   {"worker", "worker_audit", "job", "step", "audit", "idempotency", "refusal", "definition", "schedule", "schedule_audit", "token", "token_audit", "signal", "quota", "version", "node", "anchor"},
+	"postgres": {"worker", "worker_audit", "job", "step", "audit", "idempotency", "refusal", "log", "hold", "beat", "definition", "schedule", "schedule_audit", "token", "token_audit", "webhook", "webhook_audit", "webhook_place", "webhook_delivery", "signal", "quota", "registered", "node", "anchor", "running"},
+	"sqlite":   {"worker", "worker_audit", "job", "step", "audit", "idempotency", "refusal", "definition", "schedule", "schedule_audit", "token", "token_audit", "webhook", "webhook_audit", "webhook_place", "webhook_delivery", "signal", "quota", "version", "node", "anchor"},
 }
 
 // madeUp returns a change of the kind that DESIGN.md describes: every table gets a column

@@ -129,7 +129,8 @@ func (e *Engine) StepInput(ctx context.Context, a *link.Assignment) (*link.StepI
 		return nil, &pawl.Failure{Class: "expression", Message: err.Error(), Permanent: true}, nil
 	}
 	b := &link.StepInput{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
-		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node, Reused: reused}
+		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node, Reused: reused,
+		Traceparent: e.traceOfAttempt(r, &a.Step)}
 	b.Input = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
 	return b, nil, nil
 }

@@ -259,7 +259,7 @@ func (s *submit) make(t *tx, route rowkey.Route) error {
 	}
 	err = s.e.createJob(t, &creation{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
-		metadata: origin{Dir: s.sub.Dir, Given: s.meta}.json(), private: s.private(), parent: parent, workers: s.sub.WorkerCount, priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
+		metadata: origin{Dir: s.sub.Dir, Trace: validTrace(s.sub.Traceparent), Given: s.meta}.json(), private: s.private(), parent: parent, workers: s.sub.WorkerCount, priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
 		note: decide.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
 	})
 	if err != nil {

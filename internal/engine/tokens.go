@@ -52,12 +52,20 @@ func checkTokenPlan(p *pawl.TokenPlan) error {
 		}
 	}
 	for i, w := range p.Workspaces {
-		if w == "" || !utf8.ValidString(w) || utf8.RuneCountInString(w) > maxWorkspaceName || slices.ContainsFunc([]rune(w), unicode.IsControl) {
-			return pawl.Errorf(pawl.Invalid, "workspace %q: want 1 to %d characters without control characters", w, maxWorkspaceName)
+		if err := checkWorkspace(w); err != nil {
+			return err
 		}
 		if slices.Contains(p.Workspaces[:i], w) {
 			return pawl.Errorf(pawl.Invalid, "workspace %q: it is given twice", w)
 		}
+	}
+	return nil
+}
+
+// checkWorkspace returns the fault of a name of a workspace.
+func checkWorkspace(w string) error {
+	if w == "" || !utf8.ValidString(w) || utf8.RuneCountInString(w) > maxWorkspaceName || slices.ContainsFunc([]rune(w), unicode.IsControl) {
+		return pawl.Errorf(pawl.Invalid, "workspace %q: want 1 to %d characters without control characters", w, maxWorkspaceName)
 	}
 	return nil
 }

@@ -41,6 +41,7 @@ type tx struct {
 	schedules map[rowkey.Schedule]*held[pawl.Schedule]
 	tokens    map[rowkey.Token]*held[pawl.Token]
 	pauses    map[rowkey.QueuePause]*held[pawl.QueuePause]
+	webhooks  map[rowkey.Webhook]*held[pawl.Webhook]
 	ofJob     map[rowkey.Job][]*held[pawl.Step] // steps in sight, by job
 
 	salt        func() audit.Salt
@@ -100,9 +101,11 @@ type journal struct {
 	schedules                     []touched[pawl.Schedule]
 	madeSchedules                 []rowkey.Schedule
 	tokens                        []touched[pawl.Token]
+	webhooks                      []touched[pawl.Webhook]
 	madeTokens                    []rowkey.Token
 	pauses                        []touched[pawl.QueuePause]
 	madePauses                    []rowkey.QueuePause
+	madeWebhooks                  []rowkey.Webhook
 	answered                      []store.IdempotencyKey
 	turns                         []turned
 	entries, refusals, defs, enqs int
@@ -162,6 +165,12 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 		}
 		t.pauses[k] = &held[pawl.QueuePause]{record: p, was: p.Seq}
 	}
+	for k, w := range f.Webhooks {
+		if t.webhooks == nil {
+			t.webhooks = make(map[rowkey.Webhook]*held[pawl.Webhook], len(f.Webhooks))
+		}
+		t.webhooks[k] = &held[pawl.Webhook]{record: w, was: w.Seq}
+	}
 	return t
 }
 
@@ -174,6 +183,7 @@ func (t *tx) open() {
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],
 		schedules: t.journal.schedules[:0], madeSchedules: t.journal.madeSchedules[:0], tokens: t.journal.tokens[:0], madeTokens: t.journal.madeTokens[:0],
 		pauses: t.journal.pauses[:0], madePauses: t.journal.madePauses[:0],
+		webhooks: t.journal.webhooks[:0], madeWebhooks: t.journal.madeWebhooks[:0],
 		entries: len(t.entries), refusals: len(t.refusals), defs: len(t.definitions), enqs: len(t.enqueued),
 		versions: len(t.versions), quotas: len(t.quotas), signals: len(t.newSignals), taken: len(t.taken), slots: len(t.slots), handoffs: len(t.handoffs), counted: len(t.counted),
 		reserved: len(t.reserved), released: len(t.released),
@@ -189,6 +199,7 @@ func (t *tx) undo() {
 	restore(j.schedules)
 	restore(j.tokens)
 	restore(j.pauses)
+	restore(j.webhooks)
 	for _, k := range j.madeJobs {
 		delete(t.jobs, k)
 	}
@@ -208,6 +219,9 @@ func (t *tx) undo() {
 	}
 	for _, k := range j.madePauses {
 		delete(t.pauses, k)
+	}
+	for _, k := range j.madeWebhooks {
+		delete(t.webhooks, k)
 	}
 	for _, s := range t.taken[j.taken:] {
 		s.Taken = 0
@@ -597,6 +611,13 @@ func (t *tx) changes() (*store.Changes, error) {
 			c.NewPauses = append(c.NewPauses, h.record)
 		} else if h.dirty {
 			c.Pauses = append(c.Pauses, store.Update[*pawl.QueuePause]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.webhooks {
+		if h.made {
+			c.NewWebhooks = append(c.NewWebhooks, h.record)
+		} else if h.dirty {
+			c.Webhooks = append(c.Webhooks, store.Update[*pawl.Webhook]{Record: h.record, Was: h.was})
 		}
 	}
 	if err != nil {

@@ -152,7 +152,7 @@ func stepOf(a *link.Assignment, b *link.StepInput) Step {
 	}
 	s := Step{Claim: Claim{b.StepID, a.Step.Claims}, JobID: b.JobID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts,
 		Queue: n.Queue, Handler: n.Handler, Input: b.Input, OutputMode: string(n.Output), TimeoutMS: limit.Milliseconds(),
-		Permanent: n.Retry.PermanentExitCodes, Isolation: string(n.Isolation), Dir: b.Dir,
+		Permanent: n.Retry.PermanentExitCodes, Isolation: string(n.Isolation), Dir: b.Dir, Traceparent: b.Traceparent,
 		Work: Work{Kind: string(w.Kind), Command: w.Argv, Run: w.Script, Env: w.Env, Dir: w.Dir, With: w.With}}
 	if h := w.HTTP; h != nil {
 		s.Work.HTTP = &HTTP{Method: h.Method, URL: h.URL, Headers: h.Headers, Body: h.Body, Expect: h.Expect}
@@ -172,7 +172,7 @@ func (s *Step) StepInput() *link.StepInput {
 	n := &workflow.Node{Kind: w.Kind}
 	n.Handler, n.Queue, n.Timeout, n.Output = s.Handler, s.Queue, time.Duration(s.TimeoutMS)*time.Millisecond, workflow.OutputMode(s.OutputMode)
 	n.Retry.PermanentExitCodes, n.Isolation = s.Permanent, workflow.Isolation(s.Isolation)
-	return &link.StepInput{Work: w, Input: s.Input, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: n}
+	return &link.StepInput{Work: w, Input: s.Input, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: n, Traceparent: s.Traceparent}
 }
 
 // Worker returns the record of a new worker, and its predecessor.

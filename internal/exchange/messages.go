@@ -78,6 +78,7 @@ type Step struct {
 	Permanent   []int           `json:"permanent_exit_codes,omitempty" doc:"Exit codes after which it is not tried again."`
 	Isolation   string          `json:"isolation,omitempty" doc:"stop: it must not overlap with another claim. A worker without contact ends it before its silence is over."`
 	Dir         string          `json:"dir,omitempty" doc:"The folder in which commands start."`
+	Traceparent string          `json:"traceparent,omitempty" doc:"The place of this attempt in a trace, as W3C Trace Context has it."`
 	Redelivered bool            `json:"redelivered,omitempty" doc:"It was delivered, or should have been, by an earlier exchange. Ignore it if you have it."`
 }
 

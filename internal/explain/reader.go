@@ -25,6 +25,11 @@ type Source interface {
 	// Look returns the time of the database, among others; see store.Ledger.
 	Look(ctx context.Context, q store.LookQuery) (*store.Agenda, error)
 
+	// WebhookPlace and Deliveries read how far a webhook has come, and what it has sent last;
+	// see store.Deliveries.
+	WebhookPlace(ctx context.Context, key rowkey.Webhook) (store.WebhookPlace, error)
+	Deliveries(ctx context.Context, key rowkey.Webhook, before int64, limit int) ([]store.Delivery, error)
+
 	// Observe returns what shows whether workers live; see store.Ledger.
 	Observe(ctx context.Context) (*health.Report, error)
 }

@@ -21,6 +21,7 @@ type Engine interface {
 	Workers
 	Schedules
 	Tokens
+	Webhooks
 	Queues
 	Retention
 	Trails

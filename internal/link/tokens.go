@@ -27,6 +27,10 @@ var ErrSecretShown = errors.New("the secret was shown before")
 
 // SecretShown returns the ErrSecretShown of the token with that id. It is of kind Conflict.
 func SecretShown(id string) error {
-	return &keyError{&pawl.Error{Kind: pawl.Conflict, Message: "this request has made token " + id + " before; its secret was shown then and is stored nowhere",
-		Hint: "revoke it with: pawl token revoke " + id + ", and make another one"}, ErrSecretShown}
+	return secretShown("this request has made token "+id+" before; its secret was shown then and is stored nowhere",
+		"revoke it with: pawl token revoke "+id+", and make another one")
+}
+
+func secretShown(message, hint string) error {
+	return &keyError{&pawl.Error{Kind: pawl.Conflict, Message: message, Hint: hint}, ErrSecretShown}
 }

@@ -80,6 +80,8 @@ type StepInput struct {
 	Workflow string
 	Dir      string // where commands start; empty: in a folder of the job that the worker makes
 	Node     *workflow.Node
+
+	Traceparent string // of the attempt; empty: it is in no trace
 }
 
 // ErrWorkerEnded is returned to a worker that another process has ended, though

@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/internal/webhook"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/supervisor"
@@ -109,6 +110,9 @@ func busy(t *testing.T) *metrics.Metrics {
 		queues: []pawl.QueueView{{Name: "billing", Workspace: "shop", Depth: 5, Running: 3, Workers: 2, Limit: &limit, Oldest: pawl.Timestamp(7e6)}},
 	}, func() time.Time { return time.Unix(10, 0) })
 	m.WatchEvents(func() feed.Stats { return feed.Stats{Streams: 2, Sent: 7, Gaps: 1, Lag: 1500 * time.Millisecond} })
+	m.WatchWebhooks(func() webhook.Stats {
+		return webhook.Stats{Delivered: 5, Failed: 1, Active: 2, Failing: 1, Lag: time.Second}
+	})
 	return m
 }
 

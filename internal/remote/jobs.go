@@ -28,6 +28,7 @@ type submission struct {
 	Depth       *int            `json:"depth,omitempty"`
 	WorkerCount int             `json:"worker_count,omitempty"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
 }
 
 // submissionOf returns the body for a submission.
@@ -38,7 +39,7 @@ func submissionOf(s *pawl.Submission) (*submission, error) {
 	case s.Dir != "":
 		return nil, unsupported("a job whose commands start in a folder of this machine", "let the worker make a folder, or set dir in the workflow to one of the worker's")
 	}
-	out := &submission{Workspace: s.Workspace, Inputs: s.Inputs, Description: s.Description, Priority: s.Priority, Depth: s.Depth, WorkerCount: s.WorkerCount, Metadata: s.Metadata}
+	out := &submission{Workspace: s.Workspace, Inputs: s.Inputs, Description: s.Description, Priority: s.Priority, Depth: s.Depth, WorkerCount: s.WorkerCount, Metadata: s.Metadata, Traceparent: s.Traceparent}
 	if s.Parent != (pawl.ID{}) {
 		out.Parent = s.Parent.Public(pawl.JobPrefix)
 	}

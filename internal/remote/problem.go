@@ -134,7 +134,7 @@ func isHeld(err error) bool { return errors.Is(err, link.ErrKeyHeld) }
 
 // machines are the state machines by the last word of the operations that move them.
 var machines = map[string]*machine.Machine{
-	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule, "token": lifecycle.Token, "queue": lifecycle.QueuePause,
+	"job": lifecycle.Job, "step": lifecycle.Step, "worker": lifecycle.Worker, "schedule": lifecycle.Schedule, "token": lifecycle.Token, "queue": lifecycle.QueuePause, "webhook": lifecycle.Webhook,
 }
 
 // refusalOf returns the refusal of a transition. What this program's table would say in

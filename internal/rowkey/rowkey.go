@@ -23,6 +23,9 @@ type (
 	// QueuePause is the key of a pause of a queue.
 	QueuePause int64
 
+	// Webhook is the key of a webhook.
+	Webhook int64
+
 	// Definition is the key of a definition, taken from its hash.
 	Definition int64
 

@@ -95,6 +95,20 @@ func NoToken(id pawl.ID) error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no token " + id.Public(pawl.TokenPrefix), Hint: "list the tokens with: pawl token list"}
 }
 
+// FindWebhook reads a webhook by its public id. The error is of kind NotFound if there is none.
+func FindWebhook(ctx context.Context, v Views, id pawl.ID) (*pawl.Webhook, error) {
+	w, err := v.Webhook(ctx, id.WebhookKey())
+	if errors.Is(err, ErrNotFound) || err == nil && w.ID != id {
+		return nil, NoWebhook(id)
+	}
+	return w, err
+}
+
+// NoWebhook returns the error that there is no webhook with that id.
+func NoWebhook(id pawl.ID) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "there is no webhook " + id.Public(pawl.WebhookPrefix), Hint: "list the webhooks with: pawl webhook list"}
+}
+
 // NoSchedule returns the error that there is no schedule with that name.
 func NoSchedule(name string) error {
 	return &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no schedule %q", name), Hint: "list them with: pawl schedule list"}

@@ -8,14 +8,14 @@ import (
 
 // Heads reads the ends of trails.
 type Heads interface {
-	// Heads reads the records of a kind (job, worker, schedule, token, queue_pause) in the order of their keys:
+	// Heads reads the records of a kind (job, worker, schedule, token, queue_pause, webhook) in the order of their keys:
 	// those beyond the key after, at most limit.
 	Heads(ctx context.Context, kind string, after int64, limit int) ([]Leaf, error)
 }
 
 // A Leaf is the end of a trail, or an anchor of retention.
 type Leaf struct {
-	Kind     string     `json:"kind"` // job, queue_pause, schedule, token, worker; for an anchor, that with the prefix "anchor."
+	Kind     string     `json:"kind"` // job, queue_pause, schedule, token, webhook, worker; for an anchor, that with the prefix "anchor."
 	Key      int64      `json:"key"`
 	ID       string     `json:"id"` // public
 	Sequence int64      `json:"sequence"`

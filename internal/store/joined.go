@@ -16,7 +16,7 @@ func NotJoined(tx any, want string) error {
 
 // CheckJoined returns an error if the changes contain something that DoIn does not write.
 func CheckJoined(c *Changes) error {
-	others := len(c.NewWorkers) + len(c.Workers) + len(c.Jobs) + len(c.Refusals) + len(c.NewSchedules) + len(c.Schedules) + len(c.NewTokens) + len(c.Tokens) + len(c.NewPauses) + len(c.Pauses) +
+	others := len(c.NewWorkers) + len(c.Workers) + len(c.Jobs) + len(c.Refusals) + len(c.NewSchedules) + len(c.Schedules) + len(c.NewTokens) + len(c.Tokens) + len(c.NewPauses) + len(c.Pauses) + len(c.NewWebhooks) + len(c.Webhooks) +
 		len(c.Versions) + len(c.Quotas) + len(c.NewSignals) + len(c.Taken) + len(c.Turns) +
 		len(c.NewReservations) + len(c.Released)
 	strange := slices.ContainsFunc(c.Entries, func(e Entry) bool {

@@ -56,7 +56,7 @@ type Removed struct {
 }
 
 // retained are the kinds of entities that retention removes, in its order.
-var retained = []string{lifecycle.Job.Name, lifecycle.Worker.Name, lifecycle.Schedule.Name, lifecycle.Token.Name, lifecycle.QueuePause.Name}
+var retained = []string{lifecycle.Job.Name, lifecycle.Worker.Name, lifecycle.Schedule.Name, lifecycle.Token.Name, lifecycle.QueuePause.Name, lifecycle.Webhook.Name}
 
 // Settled returns the place with the kind set, which the zero Place leaves empty.
 func (p Place) Settled() Place {

@@ -46,6 +46,7 @@ type Store interface {
 	Retention
 	Redactor
 	Heads
+	Deliveries
 	Migrator
 	Close() error
 }
@@ -53,7 +54,7 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction. It reads the records that q names, locked in one order
-	// (pools, limits, schedules, tokens, pauses of queues, workers, turns, jobs, steps; each by key), passes them to decide, and writes
+	// (pools, limits, schedules, tokens, pauses of queues, webhooks, workers, turns, jobs, steps; each by key), passes them to decide, and writes
 	// the changes that decide returns, all or nothing. An error of decide rolls back and is
 	// returned unchanged; nil changes roll back and return nil. decide must not keep its
 	// records after Do has returned an error. It runs again, with other facts, if the facts
@@ -123,6 +124,8 @@ type Query struct {
 	Tokened   []string            // the active tokens with these names, locked
 	Pauses    []rowkey.QueuePause // locked
 	Paused    []pawl.QueueName    // the pauses of these queues that last, locked
+	Webhooks  []rowkey.Webhook    // locked
+	Hooked    []pawl.WebhookName  // the webhooks with these names that are not deleted, locked
 	Workers   []rowkey.Worker     // locked
 	Turns     []rowkey.Worker     // the turns of these remote workers, locked
 	Watched   []rowkey.Worker     // workers that will not be changed: they stay unchanged until the end of the transaction; many transactions may watch one
@@ -217,6 +220,7 @@ type Facts struct {
 	Schedules map[rowkey.Schedule]*pawl.Schedule
 	Tokens    map[rowkey.Token]*pawl.Token
 	Pauses    map[rowkey.QueuePause]*pawl.QueuePause
+	Webhooks  map[rowkey.Webhook]*pawl.Webhook
 	Signals   map[rowkey.Job][]*pawl.Signal // with data
 	Untaken   map[rowkey.Job]Untaken
 	Workers   map[rowkey.Worker]*pawl.Worker
@@ -263,9 +267,11 @@ type Changes struct {
 	NewSchedules []*pawl.Schedule
 	Schedules    []Update[*pawl.Schedule]
 	NewTokens    []*pawl.Token
+	NewWebhooks  []*pawl.Webhook
 	Tokens       []Update[*pawl.Token]
 	NewPauses    []*pawl.QueuePause
 	Pauses       []Update[*pawl.QueuePause]
+	Webhooks     []Update[*pawl.Webhook]
 	Versions     []*pawl.Version // one that exists is ErrStale
 	Quotas       []*pawl.Quota   // set; a negative number of slots removes the limit
 	NewSignals   []*pawl.Signal
@@ -281,7 +287,7 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool {
 	return len(c.Definitions)+len(c.NewWorkers)+len(c.NewJobs)+len(c.NewSteps)+len(c.Workers)+len(c.Jobs)+len(c.Steps)+len(c.Entries)+
-		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.NewTokens)+len(c.Tokens)+len(c.NewPauses)+len(c.Pauses)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
+		len(c.Refusals)+len(c.NewSchedules)+len(c.Schedules)+len(c.NewTokens)+len(c.Tokens)+len(c.NewPauses)+len(c.Pauses)+len(c.NewWebhooks)+len(c.Webhooks)+len(c.Versions)+len(c.Quotas)+len(c.NewSignals)+len(c.Taken)+
 		len(c.NewReservations)+len(c.Released)+len(c.Turns)+len(c.Answers) == 0
 }
 
@@ -301,7 +307,7 @@ type Update[R any] struct {
 
 // An EntityKey names an entity of any kind.
 type EntityKey struct {
-	Kind         string // name of the machine: job, step, worker, schedule, token, queue_pause
+	Kind         string // name of the machine: job, step, worker, schedule, token, webhook, queue_pause
 	pawl.StepKey        // for jobs only Job is set; for all others Job is their key
 }
 
@@ -335,6 +341,11 @@ func PauseEntity(key rowkey.QueuePause) EntityKey {
 	return EntityOf(lifecycle.QueuePause.Name, int64(key))
 }
 
+// WebhookEntity returns the key of a webhook among entities of any kind.
+func WebhookEntity(key rowkey.Webhook) EntityKey {
+	return EntityOf(lifecycle.Webhook.Name, int64(key))
+}
+
 // EntityOf returns the key of an entity of any kind but step.
 func EntityOf(kind string, key int64) EntityKey {
 	return EntityKey{kind, pawl.StepKey{Job: rowkey.Job(key)}}
@@ -351,6 +362,9 @@ func (k EntityKey) Token() rowkey.Token { return rowkey.Token(k.Job) }
 
 // Pause returns the key of the pause of a queue that k names.
 func (k EntityKey) Pause() rowkey.QueuePause { return rowkey.QueuePause(k.Job) }
+
+// Webhook returns the key of the webhook that k names.
+func (k EntityKey) Webhook() rowkey.Webhook { return rowkey.Webhook(k.Job) }
 
 // An Entry is an audit entry with the key of its entity. Its From is the To of the entry
 // before; its Entity need not be stored, since it follows from the id in the key.
@@ -552,6 +566,10 @@ type Views interface {
 	Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pawl.Token, error)
 	// Pauses lists pauses of queues, newest first.
 	Pauses(ctx context.Context, f PauseFilter) ([]*pawl.QueuePause, error)
+	// Webhook reads a webhook. Webhooks lists them, newest first: those with a key below before
+	// (0 is no bound), at most limit.
+	Webhook(ctx context.Context, key rowkey.Webhook) (*pawl.Webhook, error)
+	Webhooks(ctx context.Context, before rowkey.Webhook, limit int) ([]*pawl.Webhook, error)
 	// Registered reads the versions of a registered workflow, newest first, those below a
 	// version (0 is no bound): all, or a page of at most limit; see PageBytes.
 	Registered(ctx context.Context, n pawl.WorkflowName, below, limit int) ([]*pawl.Version, error)
@@ -574,7 +592,7 @@ type Views interface {
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then
-	// schedules, then tokens, then pauses of queues. A job of 0 means all. f gets each job with its steps as of one moment. f may
+	// schedules, tokens and webhooks, then pauses of queues. A job of 0 means all. f gets each job with its steps as of one moment. f may
 	// take its time: no transaction is open while it runs. Only a page of a long job is in
 	// memory at once (LongTrail); a job that retention removes meanwhile is an error of kind
 	// Unavailable.
@@ -768,6 +786,8 @@ const (
 	TopicStops Topic = "stops" // a running step may have been asked to stop
 
 	TopicLimits Topic = "limits" // a limit was set, or a queue paused or resumed
+
+	TopicWebhooks Topic = "webhooks" // a webhook was made, or has moved
 
 	// TopicSchema: the schema was migrated. Only on PostgreSQL, where reading the version is
 	// expensive.

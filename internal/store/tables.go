@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // The tables of the records. A new field of a record needs one line here and a migration in
@@ -161,6 +162,27 @@ var QueuePauses = tableOf("queue_pause",
 		text("queue", func(p *pawl.QueuePause) *string { return &p.Queue }),
 	),
 	recordColumns(func(p *pawl.QueuePause) *pawl.Record { return &p.Record }),
+)
+
+// Webhooks are the columns of webhooks.
+var Webhooks = tableOf("webhook",
+	as(Fixed, uuid("uuid", func(w *pawl.Webhook) []byte { return w.ID[:] })),
+	as(Key, computed("id", func(w *pawl.Webhook) int64 { return int64(w.Key()) })),
+	as(Fixed,
+		text("workspace", func(w *pawl.Webhook) *string { return &w.Workspace }),
+		text("name", func(w *pawl.Webhook) *string { return &w.Name }),
+		text("url", func(w *pawl.Webhook) *string { return &w.URL }),
+		text("job", func(w *pawl.Webhook) *string { return &w.Job }),
+		texts("machines", func(w *pawl.Webhook) *[]string { return &w.Machines }),
+		texts("events", func(w *pawl.Webhook) *[]machine.Event { return &w.Events }),
+		text("begin", func(w *pawl.Webhook) *string { return &w.Begin }),
+	),
+	recordColumns(func(w *pawl.Webhook) *pawl.Record { return &w.Record }),
+	as(Moving,
+		hash("secret", func(w *pawl.Webhook) []byte { return w.Secret[:] }),
+		hash("former", func(w *pawl.Webhook) []byte { return w.Former[:] }),
+		long("former_until", func(w *pawl.Webhook) *int64 { return &w.FormerUntil }),
+	),
 )
 
 // RecordColumns are the columns that every table has.

@@ -80,7 +80,7 @@ func copySpool(w io.Writer, spool *os.File) error {
 type header pawl.Checkpoint
 
 func (h *header) entities(ctx context.Context, s store.Heads, to *json.Encoder) error {
-	for _, kind := range []string{lifecycle.Job.Name, lifecycle.QueuePause.Name, lifecycle.Schedule.Name, lifecycle.Token.Name, lifecycle.Worker.Name} {
+	for _, kind := range []string{lifecycle.Job.Name, lifecycle.QueuePause.Name, lifecycle.Schedule.Name, lifecycle.Token.Name, lifecycle.Webhook.Name, lifecycle.Worker.Name} {
 		for after := int64(-1 << 63); ; {
 			page, err := s.Heads(ctx, kind, after, headPage)
 			if err != nil {

@@ -75,7 +75,7 @@ func (v *Verifier) Take(ctx context.Context, t store.TrailOf) (*audit.Fault, err
 		}
 	}
 	switch t.Kind {
-	case lifecycle.Worker.Name, lifecycle.Token.Name, lifecycle.QueuePause.Name:
+	case lifecycle.Worker.Name, lifecycle.Token.Name, lifecycle.Webhook.Name, lifecycle.QueuePause.Name:
 		return nil, nil // the trail seals nothing
 	}
 	v.page = append(v.page, taken{t, v.withheld(&t)})

@@ -85,6 +85,7 @@ var (
 	scheduleTable = tableOf(store.Schedules)
 	tokenTable    = tableOf(store.Tokens)
 	pauseTable    = tableOf(store.QueuePauses)
+	webhookTable  = tableOf(store.Webhooks)
 
 	recordColumns = typed(store.RecordColumns)
 )
@@ -100,6 +101,7 @@ var (
 	scheduleEntryColumns = join(columns("bigint schedule"), workerEntryColumns[1:])
 	tokenEntryColumns    = join(columns("bigint token"), workerEntryColumns[1:])
 	pauseEntryColumns    = join(columns("bigint queue_pause"), workerEntryColumns[1:])
+	webhookEntryColumns  = join(columns("bigint webhook"), workerEntryColumns[1:])
 	definitionColumns    = columns("bigint id, bytea hash, text name, bytea source, bigint created_at")
 	versionColumns       = columns("text workspace, text name, bigint version, bigint definition, text dir, bigint at, text actor, text reason")
 	reservationColumns   = columns("bytea uuid, text workspace, bigint depth, bigint slots, bigint pool, bigint expires_at, text actor, text reason")

@@ -19,7 +19,7 @@ func TestForgottenColumns(t *testing.T) { // not parallel: see storetest.RunMuta
 			SQL: func(context.Context, string) ([]string, [][]string, error) { return nil, nil, errors.ErrUnsupported }}
 	}
 	storetest.RunMutants(t, fresh, slices.Concat(
-		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable), forgotten(tokenTable),
+		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable), forgotten(tokenTable), forgotten(webhookTable),
 		narrowMutants("move_jobs", moveJobs), narrowMutants("count_jobs", countJobs),
 		narrowMutants("take_steps", takeSteps), narrowMutants("end_steps", endSteps), narrowMutants("move_steps", moveSteps),
 	))

@@ -94,7 +94,13 @@ func (db *DB) since(ctx context.Context, conn *pgxpool.Conn, after store.FeedTok
 	if err != nil {
 		return nil, err
 	}
-	switch reason := r.gap(epoch); {
+	reason := r.gap(epoch)
+	if reason == store.GapOld {
+		if reason, err = db.forgotten(ctx, conn, after.At); err != nil {
+			return nil, err
+		}
+	}
+	switch {
 	case after.Epoch == 0:
 		return &store.FeedBatch{Token: r.begin(epoch), All: true}, nil
 	case reason != "":
@@ -173,6 +179,19 @@ func (r *feedReading) gap(epoch uint64) string {
 	return ""
 }
 
+// forgotten returns GapOld if rows behind a token that was made at a time may be deleted, or "".
+// They are kept for longer than FeedMemory while a webhook is behind. It is asked after the rows
+// were read: forgetFeed raises the horizon before it deletes.
+func (db *DB) forgotten(ctx context.Context, conn *pgxpool.Conn, at int64) (reason string, err error) {
+	reason = store.GapOld
+	err = db.queryOn(ctx, conn, "ask since when the feed is whole", "select coalesce(min(at), 0) from feed_horizon", func(c *cursor) {
+		if first := c.num(); c.err == nil && first != 0 && first <= at {
+			reason = ""
+		}
+	})
+	return reason, err
+}
+
 // begin returns the place of now.
 func (r *feedReading) begin(epoch uint64) store.FeedToken {
 	r.after = store.FeedToken{Epoch: epoch}
@@ -184,6 +203,9 @@ func (r *feedReading) next() store.FeedToken {
 	t := store.FeedToken{Epoch: r.after.Epoch, At: r.now, Next: max(r.after.Next, r.last+1)}
 	if r.last == 0 {
 		t.Next = r.after.Next
+	}
+	if r.behind >= r.limit && r.after.At > 0 {
+		t.At = r.after.At // what is behind a page is no younger than what was behind the token
 	}
 	for _, n := range r.open {
 		if n < t.Next {
@@ -321,30 +343,38 @@ func oneText(ctx context.Context, conn *pgx.Conn, sql string) (s string, err err
 	return s, err
 }
 
-// forgetFeed deletes the rows of transactions that were over FeedMemory ago: every token that
-// is still good has seen them. It notes at most every ten minutes which are over by now.
+// forgetFeed deletes the rows of transactions that were over FeedMemory ago, or longer while a
+// webhook is behind: every token that is still good has seen them. It notes at most every ten
+// minutes which are over by now.
 func (db *DB) forgetFeed(ctx context.Context) error {
 	const batch = 10_000
-	for {
-		done, err := db.pool.Exec(ctx, "delete from feed f using (select xid, n from feed where xid < (select max(oldest) from feed_horizon where at <= "+clock+" - $1::bigint)"+
-			" order by xid limit $2) d where f.xid = d.xid and f.n = d.n", store.FeedMemory.Microseconds(), batch)
-		if err != nil {
-			return queryError("forget what was committed long ago", err)
-		}
-		if done.RowsAffected() < batch {
-			break
-		}
+	kept, err := db.feedKept(ctx)
+	if err != nil {
+		return err
 	}
 	for _, sql := range []string{
 		// Of another server, whose dump was restored here: its numbers are still to come.
 		"delete from feed where xid >= pg_snapshot_xmax(pg_current_snapshot())",
-		"delete from feed_horizon where oldest > pg_snapshot_xmin(pg_current_snapshot()) or at < (select max(at) from feed_horizon where at <= " + clock + " - 3600000000)",
+		"delete from feed_horizon where oldest > pg_snapshot_xmin(pg_current_snapshot()) or at < (select max(at) from feed_horizon where at <= " + clock + " - $1::bigint)",
 		"insert into feed_horizon select " + clock + ", pg_snapshot_xmin(pg_current_snapshot())" +
 			" where not exists (select from feed_horizon where at > " + clock + " - 600000000) on conflict do nothing",
 	} {
-		if _, err := db.pool.Exec(ctx, sql); err != nil {
+		var args []any
+		if strings.Contains(sql, "$1") {
+			args = append(args, kept.Microseconds())
+		}
+		if _, err := db.pool.Exec(ctx, sql, args...); err != nil {
 			return queryError("forget what was committed long ago", err)
 		}
 	}
-	return nil
+	for {
+		done, err := db.pool.Exec(ctx, "delete from feed f using (select xid, n from feed where xid < (select oldest from feed_horizon where at <= "+clock+" - $1::bigint order by at limit 1)"+
+			" order by xid limit $2) d where f.xid = d.xid and f.n = d.n", kept.Microseconds(), batch)
+		if err != nil {
+			return queryError("forget what was committed long ago", err)
+		}
+		if done.RowsAffected() < batch {
+			return nil
+		}
+	}
 }

@@ -40,7 +40,7 @@ func TestPlansUseIndexes(t *testing.T) {
 					continue
 				}
 				plan := explain(t, conn, s)
-				if regexp.MustCompile(`Seq Scan on (job|step|audit|log|idempotency|refusal|schedule|token|registered|signal|quota)`).MatchString(plan) {
+				if regexp.MustCompile(`Seq Scan on (job|step|audit|log|idempotency|refusal|schedule|token|webhook|registered|signal|quota)`).MatchString(plan) {
 					t.Errorf("%s reads a whole table:\n%s", s.name, plan)
 				}
 				if slices.Contains(looksUp, s) {
@@ -124,7 +124,7 @@ func TestPlansUsePartialIndexes(t *testing.T) {
 	defer conn.Release()
 	for s, indexes := range map[*statement]string{
 		claimOne: "step_ready job_open", claimMany: "step_ready job_open", countPools: "job_pool job_quota step_pool",
-		readSteps: "step_mark", readSchedules: "schedule_name", readTokens: "token_name",
+		readSteps: "step_mark", readSchedules: "schedule_name", readTokens: "token_name", readWebhooks: "webhook_name",
 		agenda: "job_open job_mark_at job_due step_mark_at step_due worker_due worker_living schedule_due token_due",
 	} {
 		plan := explain(t, conn, s)

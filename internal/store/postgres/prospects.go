@@ -26,7 +26,7 @@ func (db *DB) Prospects(ctx context.Context, before int64) ([]pawl.Prospect, err
 		}
 	}, before, until+1<<32)
 	list := []pawl.Prospect{jobs}
-	for _, kind := range []string{kindWorker, kindSchedule, kindToken, kindPause} {
+	for _, kind := range []string{kindWorker, kindSchedule, kindToken, kindPause, kindWebhook} {
 		if err != nil {
 			return nil, err
 		}

@@ -130,7 +130,7 @@ type reading struct {
 func newReading(q *store.Query) *reading {
 	return &reading{q: q, read: map[rowkey.Job]*pawl.Job{}, jobs: map[rowkey.Job]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[rowkey.Worker]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
-		Schedules: map[rowkey.Schedule]*pawl.Schedule{}, Tokens: map[rowkey.Token]*pawl.Token{}, Limits: map[pawl.WorkflowName]*pawl.Quota{}, Pauses: map[rowkey.QueuePause]*pawl.QueuePause{}, Signals: map[rowkey.Job][]*pawl.Signal{}, Untaken: map[rowkey.Job]store.Untaken{},
+		Schedules: map[rowkey.Schedule]*pawl.Schedule{}, Tokens: map[rowkey.Token]*pawl.Token{}, Limits: map[pawl.WorkflowName]*pawl.Quota{}, Pauses: map[rowkey.QueuePause]*pawl.QueuePause{}, Webhooks: map[rowkey.Webhook]*pawl.Webhook{}, Signals: map[rowkey.Job][]*pawl.Signal{}, Untaken: map[rowkey.Job]store.Untaken{},
 		Workers: map[rowkey.Worker]*pawl.Worker{}, Turns: map[rowkey.Worker]store.Turn{}, Jobs: map[rowkey.Job]*pawl.Job{},
 		Steps: map[pawl.StepKey]*pawl.Step{}, Waiting: map[rowkey.Job][]pawl.StepKey{},
 		Open: map[rowkey.Job][]pawl.StepKey{}, Nodes: map[rowkey.Job][]pawl.StepKey{}, Held: map[rowkey.Worker][]pawl.StepKey{},
@@ -170,6 +170,7 @@ func (r *reading) queue(p *pipe) {
 	r.queueSchedules(p)
 	r.queueTokens(p)
 	r.queuePauses(p)
+	r.queueWebhooks(p)
 	if len(q.Workers) > 0 {
 		p.add(readWorkers, r.worker, nums(q.Workers))
 	}

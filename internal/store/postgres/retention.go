@@ -62,9 +62,9 @@ func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (st
 	switch from.Kind {
 	case kindJob:
 		step = r.jobs
-	case kindWorker, kindSchedule, kindToken, kindPause:
+	case kindWorker, kindSchedule, kindToken, kindPause, kindWebhook:
 	default:
-		return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule, token or queue_pause", from.Kind)
+		return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule, token, webhook or queue_pause", from.Kind)
 	}
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
 		r.tx, r.done = tx, store.Removed{Kind: from.Kind}
@@ -281,6 +281,7 @@ var parts = map[string][]string{
 	kindSchedule: {"schedule_audit where schedule", "schedule where id"},
 	kindToken:    {"token_audit where token", "token where id"},
 	kindPause:    {"queue_pause_audit where queue_pause", "queue_pause where id"},
+	kindWebhook:  {"webhook_delivery where webhook", "webhook_place where webhook", "webhook_audit where webhook", "webhook where id"},
 }
 
 // remove removes entities and writes the anchors that count them.
@@ -439,10 +440,11 @@ var endedLong = map[string]string{
 	kindSchedule: "updated_at < $1 and state = any($2)",
 	kindToken:    "updated_at < $1 and state = any($2)",
 	kindPause:    "updated_at < $1 and state = any($2)",
+	kindWebhook:  "updated_at < $1 and state = any($2)",
 }
 
 var longEnds = map[string][]string{kindWorker: endsOf(lifecycle.Worker.Ends), kindSchedule: endsOf(lifecycle.Schedule.Ends), kindToken: endsOf(lifecycle.Token.Ends),
-	kindPause: endsOf(lifecycle.QueuePause.Ends)}
+	kindPause: endsOf(lifecycle.QueuePause.Ends), kindWebhook: endsOf(lifecycle.Webhook.Ends)}
 
 func endsOf[S ~string](states []S) []string {
 	var list []string

@@ -64,7 +64,7 @@ type cachedWorker struct {
 
 // plainly reports whether a query asks for rows only by their keys.
 func plainly(q *store.Query) bool {
-	return len(q.Keys)+len(q.Pools)+len(q.Turns)+len(q.Names)+len(q.Limits)+len(q.Schedules)+len(q.Scheduled)+len(q.Tokens)+len(q.Tokened)+len(q.Pauses)+len(q.Paused)+len(q.Signals)+len(q.Untaken)+
+	return len(q.Keys)+len(q.Pools)+len(q.Turns)+len(q.Names)+len(q.Limits)+len(q.Schedules)+len(q.Scheduled)+len(q.Tokens)+len(q.Tokened)+len(q.Pauses)+len(q.Paused)+len(q.Webhooks)+len(q.Hooked)+len(q.Signals)+len(q.Untaken)+
 		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims)+
 		len(q.Reservations) == 0
 }

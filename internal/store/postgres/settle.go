@@ -17,6 +17,7 @@ const (
 	kindSchedule = "schedule"
 	kindToken    = "token"
 	kindPause    = "queue_pause"
+	kindWebhook  = "webhook"
 )
 
 // settlePoll is how often Settle asks whether a lost transaction is over.

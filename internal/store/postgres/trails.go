@@ -83,7 +83,7 @@ func (db *DB) History(ctx context.Context, job rowkey.Job, after store.HistoryPl
 // longLived reports whether entities of the kind have a table of their own for their trails,
 // named after the kind with _audit.
 func longLived(kind string) bool {
-	return kind == kindWorker || kind == kindSchedule || kind == kindToken || kind == kindPause
+	return kind == kindWorker || kind == kindSchedule || kind == kindToken || kind == kindPause || kind == kindWebhook
 }
 
 // publicID returns the id of an entity, or none if its record is gone.
@@ -111,6 +111,8 @@ func public(k store.EntityKey, u pawl.ID) string {
 		return u.Public(pawl.TokenPrefix)
 	case k.Kind == kindPause:
 		return u.Public(pawl.QueuePausePrefix)
+	case k.Kind == kindWebhook:
+		return u.Public(pawl.WebhookPrefix)
 	case k.Ord != 0:
 		return u.Step(k.Ord).Public(pawl.StepPrefix)
 	}
@@ -145,7 +147,10 @@ func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) 
 	if err := db.longLivedTrails(ctx, kindToken, trailPage, f); err != nil {
 		return err
 	}
-	return db.longLivedTrails(ctx, kindPause, trailPage, f)
+	if err := db.longLivedTrails(ctx, kindPause, trailPage, f); err != nil {
+		return err
+	}
+	return db.longLivedTrails(ctx, kindWebhook, trailPage, f)
 }
 
 // jobTrails passes on the trails of the jobs with keys in a range.

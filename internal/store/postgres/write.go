@@ -26,6 +26,7 @@ var (
 	newScheduleRows = &statement{"new_schedule_entries", insert("schedule_audit", scheduleEntryColumns, "")}
 	newTokenRows    = &statement{"new_token_entries", insert("token_audit", tokenEntryColumns, "")}
 	newPauseRows    = &statement{"new_pause_entries", insert("queue_pause_audit", pauseEntryColumns, "")}
+	newWebhookRows  = &statement{"new_webhook_entries", insert("webhook_audit", webhookEntryColumns, "")}
 	newRefusals     = &statement{"new_refusals", insert("refusal", refusalColumns, "")}
 	setAnswers      = &statement{"set_answers", "update idempotency t set endpoint = u.endpoint, request_hash = u.request_hash, status = u.status, body = u.body, expires_at = u.expires_at from " +
 		found("idempotency", answerColumns, answerColumns[:2], "")}
@@ -52,6 +53,7 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 	w.schedules(ch)
 	w.tokens(ch)
 	w.pauses(ch)
+	w.webhooks(ch)
 	w.workers(ch)
 	w.turns(ch.Turns)
 	w.running(f, ch) // before the others drop what was found
@@ -71,8 +73,8 @@ func encode(f *reading, ch *store.Changes) (*writing, error) {
 // complete checks that the queued statements write all records: the server does not report a
 // statement that was not sent, nor an insert of fewer rows.
 func (w *writing) complete(ch *store.Changes) error {
-	inserts := len(ch.Definitions) + len(ch.NewSchedules) + len(ch.NewTokens) + len(ch.NewPauses) + len(ch.NewWorkers) + len(ch.NewJobs) + len(ch.NewSteps)
-	updates := len(ch.Schedules) + len(ch.Tokens) + len(ch.Pauses) + len(ch.Workers) + len(ch.Jobs) + len(ch.Steps)
+	inserts := len(ch.Definitions) + len(ch.NewSchedules) + len(ch.NewTokens) + len(ch.NewPauses) + len(ch.NewWebhooks) + len(ch.NewWorkers) + len(ch.NewJobs) + len(ch.NewSteps)
+	updates := len(ch.Schedules) + len(ch.Tokens) + len(ch.Pauses) + len(ch.Webhooks) + len(ch.Workers) + len(ch.Jobs) + len(ch.Steps)
 	if w.inserts != int64(inserts) || w.updates != int64(updates) {
 		return fmt.Errorf("%d new records and %d changes were to be written as %d and %d", inserts, updates, w.inserts, w.updates)
 	}
@@ -200,7 +202,8 @@ func (w *writing) update(s *statement, r *rows, n int) {
 // trail writes entries, and at what time to the feed.
 func (w *writing) trail(entries []store.Entry, at int64) {
 	packed := make([]*store.Entry, 0, len(entries))
-	workers, schedules, tokens, pauses := collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0), collect(tokenEntryColumns, 0), collect(pauseEntryColumns, 0)
+	workers, schedules := collect(workerEntryColumns, 0), collect(scheduleEntryColumns, 0)
+	tokens, pauses, webhooks := collect(tokenEntryColumns, 0), collect(pauseEntryColumns, 0), collect(webhookEntryColumns, 0)
 	for i := range entries {
 		switch e := &entries[i]; e.Kind {
 		case kindWorker:
@@ -211,6 +214,8 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 			tokens.longEntry(e)
 		case kindPause:
 			pauses.longEntry(e)
+		case kindWebhook:
+			webhooks.longEntry(e)
 		default:
 			packed = append(packed, e)
 		}
@@ -227,6 +232,7 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 	w.addRows(newScheduleRows, schedules)
 	w.addRows(newTokenRows, tokens)
 	w.addRows(newPauseRows, pauses)
+	w.addRows(newWebhookRows, webhooks)
 	w.entries = int64(len(entries))
 	if fed := store.FeedRowsOf(rows, entries); fed != nil {
 		w.addPart(newFed, num(at), fed)

@@ -24,7 +24,7 @@ func TestForgottenColumns(t *testing.T) { // not parallel: see storetest.RunMuta
 		}, SQL: func(context.Context, string) ([]string, [][]string, error) { return nil, nil, errors.ErrUnsupported }}
 	}
 	storetest.RunMutants(t, fresh, slices.Concat(
-		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable), forgotten(tokenTable),
+		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable), forgotten(tokenTable), forgotten(webhookTable),
 		storetest.Forgotten("changing a job", jobTable.moving), storetest.Forgotten("changing a step", stepTable.moving),
 		narrow("the counts of a job", jobCounts), narrow("the move of a job", jobMove), narrow("the end of a job", jobEnd),
 		narrow("taking a step", stepTake), narrow("the end of a step", stepEnd),

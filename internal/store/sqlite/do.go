@@ -58,8 +58,8 @@ func (db *DB) commit(c *conn, f *store.Facts, ch *store.Changes) error {
 
 func (db *DB) count(c *store.Changes) {
 	db.stats.commits.Add(1)
-	db.stats.inserts.Add(int64(len(c.NewJobs) + len(c.NewSteps) + len(c.NewWorkers) + len(c.NewSchedules) + len(c.NewTokens) + len(c.NewPauses)))
-	db.stats.updates.Add(int64(len(c.Jobs) + len(c.Steps) + len(c.Workers) + len(c.Schedules) + len(c.Tokens) + len(c.Pauses)))
+	db.stats.inserts.Add(int64(len(c.NewJobs) + len(c.NewSteps) + len(c.NewWorkers) + len(c.NewSchedules) + len(c.NewTokens) + len(c.NewPauses) + len(c.NewWebhooks)))
+	db.stats.updates.Add(int64(len(c.Jobs) + len(c.Steps) + len(c.Workers) + len(c.Schedules) + len(c.Tokens) + len(c.Pauses) + len(c.Webhooks)))
 	db.stats.entries.Add(int64(len(c.Entries)))
 }
 

@@ -29,6 +29,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		Tokens:    make(map[rowkey.Token]*pawl.Token, len(q.Tokens)),
 		Limits:    make(map[pawl.WorkflowName]*pawl.Quota, len(q.Limits)),
 		Pauses:    make(map[rowkey.QueuePause]*pawl.QueuePause, len(q.Paused)),
+		Webhooks:  make(map[rowkey.Webhook]*pawl.Webhook, len(q.Webhooks)),
 		Signals:   make(map[rowkey.Job][]*pawl.Signal, len(q.Signals)),
 		Untaken:   make(map[rowkey.Job]store.Untaken, len(q.Untaken)),
 		Workers:   make(map[rowkey.Worker]*pawl.Worker, len(q.Workers)),
@@ -46,7 +47,7 @@ func (db *DB) facts(c *conn, q *store.Query) (*store.Facts, error) {
 		return nil, err
 	}
 	for _, part := range []func(*store.Query) error{
-		r.keys, r.pools, r.names, r.limits, r.schedules, r.tokens, r.pauses, r.named, r.signals, r.found, r.held, r.claims, r.turns, r.reservations,
+		r.keys, r.pools, r.names, r.limits, r.schedules, r.tokens, r.pauses, r.webhooks, r.named, r.signals, r.found, r.held, r.claims, r.turns, r.reservations,
 	} {
 		if err := part(q); err != nil {
 			return nil, err

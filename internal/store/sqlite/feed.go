@@ -175,10 +175,13 @@ func (db *DB) fedRow(c *conn, k store.EntityKey, seq int64, f func(store.Event))
 // forgetFeed deletes rows of the feed of which no token that is still good needs anything.
 func (db *DB) forgetFeed(ctx context.Context, now int64) error {
 	const batch = 10_000
+	kept, err := db.feedKept(ctx, now)
+	if err != nil {
+		return translate("ask how far webhooks have come", err)
+	}
 	for {
 		n := 0
 		err := db.writer.transact(ctx, func(c *conn) error {
-			kept := store.FeedMemory.Microseconds()
 			err := c.run(sweepFeed, func(b *row) { b.ints(now-kept, now+kept, batch) })
 			n = c.Changes()
 			return err

@@ -38,6 +38,7 @@ var removals = []removal{
 	{lifecycle.Schedule.Name, selectOldSchedules, selectOldSchedule, 0, []statement{removeScheduleTrail, removeSchedule}, countOldSchedules},
 	{lifecycle.Token.Name, selectOldTokens, selectOldToken, 0, []statement{removeTokenTrail, removeToken}, countOldTokens},
 	{lifecycle.QueuePause.Name, selectOldPauses, selectOldPause, 0, []statement{removePauseTrail, removePause}, countOldPauses},
+	{lifecycle.Webhook.Name, selectOldWebhooks, selectOldWebhook, 0, []statement{removeDeliveries, removeWebhookPlace, removeWebhookTrail, removeWebhook}, countOldWebhooks},
 }
 
 // leftovers remove the rest of a job whose record is removed.
@@ -52,7 +53,7 @@ func (db *DB) Retain(ctx context.Context, p *store.Policy, from store.Place) (st
 			return db.retain(ctx, &removals[i], p, from)
 		}
 	}
-	return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule, token or queue_pause", from.Kind)
+	return store.Removed{}, pawl.Errorf(pawl.Invalid, "kind %q: want job, worker, schedule, token, webhook or queue_pause", from.Kind)
 }
 
 func (db *DB) retain(ctx context.Context, m *removal, p *store.Policy, from store.Place) (store.Removed, error) {

@@ -17,6 +17,7 @@ var (
 	scheduleTable = tableOf(store.Schedules)
 	tokenTable    = tableOf(store.Tokens)
 	pauseTable    = tableOf(store.QueuePauses)
+	webhookTable  = tableOf(store.Webhooks)
 )
 
 // A table holds the columns of one kind of record in the form of statements.
@@ -72,6 +73,7 @@ var (
 	scheduleAll = names(scheduleTable.Columns)
 	tokenAll    = names(tokenTable.Columns)
 	pauseAll    = names(pauseTable.Columns)
+	webhookAll  = names(webhookTable.Columns)
 )
 
 // Columns of tables that are not records, in the order in which the codec binds and reads
@@ -115,6 +117,13 @@ const (
 	oldSchedule = "o.updated_at < ?1 AND o.state = 'removed'"
 	oldToken    = "o.updated_at < ?1 AND o.state <> 'active'"
 	oldPause    = "o.updated_at < ?1 AND o.state <> 'paused'"
+	oldWebhook  = "o.updated_at < ?1 AND o.state = 'deleted'"
+)
+
+// The columns of the places and the deliveries of webhooks.
+const (
+	placeColumns    = "webhook, version, token, moved, failing_since, failures, error, gap_at, gap"
+	deliveryColumns = "moved, message, type, attempt, at, duration, status, delivered, error, body"
 )
 
 // due returns the query for the passed deadlines of a table, beyond a time and a key.
@@ -152,6 +161,7 @@ const (
 	insertSchedule
 	insertToken
 	insertPause
+	insertWebhook
 	insertVersion
 	insertQuota
 	insertSignal
@@ -162,6 +172,11 @@ const (
 	insertScheduleAudit
 	insertTokenAudit
 	insertPauseAudit
+	insertWebhookAudit
+	insertPlace
+	updatePlace
+	insertDelivery
+	sweepDeliveries
 	insertDefinition
 	insertRefusal
 
@@ -188,6 +203,7 @@ const (
 	updateSchedule
 	updateToken
 	updatePause
+	updateWebhook
 	takeSignal
 	deleteQuota
 	sweepAnswers
@@ -208,8 +224,12 @@ const (
 	removeScheduleTrail
 	removeToken
 	removePause
+	removeWebhook
 	removeTokenTrail
 	removePauseTrail
+	removeWebhookTrail
+	removeWebhookPlace
+	removeDeliveries
 	insertRemoval
 	removeRemoval
 
@@ -224,8 +244,14 @@ const (
 	selectScheduled
 	selectToken
 	selectPause
+	selectWebhook
 	selectTokened
 	selectPausedQueue
+	selectHooked
+	selectPlace
+	selectPlaces
+	selectDeliveries
+	selectDelivered
 	selectFreeSignals
 	countFreeSignals
 	selectWorker
@@ -285,6 +311,7 @@ const (
 	selectTokens
 	selectPauses
 	selectLastingPauses
+	selectWebhooks
 	selectVersions
 	selectNewestVersions
 	selectDefinition
@@ -294,16 +321,19 @@ const (
 	selectScheduleTrail
 	selectTokenTrail
 	selectPauseTrail
+	selectWebhookTrail
 	selectJobID
 	selectWorkerID
 	selectScheduleID
 	selectTokenID
 	selectPauseID
+	selectWebhookID
 	selectNextJob
 	selectNextWorker
 	selectNextSchedule
 	selectNextToken
 	selectNextPause
+	selectNextWebhook
 	selectTrailPage
 	selectHistory
 	selectJobSeq
@@ -322,8 +352,10 @@ const (
 	selectOldSchedule
 	selectOldTokens
 	selectOldPauses
+	selectOldWebhooks
 	selectOldToken
 	selectOldPause
+	selectOldWebhook
 	selectHeads
 	selectRemoval
 	selectHeldSchedules
@@ -337,6 +369,7 @@ const (
 	countOldSchedules
 	countOldTokens
 	countOldPauses
+	countOldWebhooks
 
 	insertChunk
 	removeChunks
@@ -371,9 +404,11 @@ var texts = [statementCount]string{
 	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
 	insertSchedule:      insert("schedule", scheduleAll),
 	insertTokenAudit:    insert("token_audit", "token, "+entryColumns),
+	insertWebhookAudit:  insert("webhook_audit", "webhook, "+entryColumns),
 	insertToken:         insert("token", tokenAll),
 	insertPauseAudit:    insert("queue_pause_audit", "queue_pause, "+entryColumns),
 	insertPause:         insert("queue_pause", pauseAll),
+	insertWebhook:       insert("webhook", webhookAll),
 	insertVersion:       insert("version", versionColumns),
 	insertQuota: insert("quota", quotaColumns) + " ON CONFLICT (workspace, name) DO UPDATE SET" +
 		" slots = excluded.slots, at = excluded.at, actor = excluded.actor, reason = excluded.reason",
@@ -410,6 +445,7 @@ var texts = [statementCount]string{
 	updateSchedule:   scheduleTable.update(scheduleTable.change),
 	updateToken:      tokenTable.update(tokenTable.change),
 	updatePause:      pauseTable.update(pauseTable.change),
+	updateWebhook:    webhookTable.update(webhookTable.change),
 	takeSignal:       "UPDATE signal SET taken = ? WHERE job = ? AND seq = ? AND taken = 0",
 	deleteQuota:      "DELETE FROM quota WHERE workspace = ? AND name = ?",
 	sweepAnswers: "DELETE FROM idempotency WHERE (workspace, key) IN" +
@@ -436,10 +472,23 @@ var texts = [statementCount]string{
 	selectSchedule:      "SELECT " + scheduleAll + " FROM schedule WHERE id = ?",
 	selectScheduled:     "SELECT " + scheduleAll + " FROM schedule WHERE state <> 'removed' AND workspace = ? AND name = ?",
 	selectToken:         "SELECT " + tokenAll + " FROM token WHERE id = ?",
+	selectWebhook:       "SELECT " + webhookAll + " FROM webhook WHERE id = ?",
 	selectTokened:       "SELECT " + tokenAll + " FROM token WHERE state = 'active' AND name = ?",
 	selectPause:         "SELECT " + pauseAll + " FROM queue_pause WHERE id = ?",
 	selectPausedQueue:   "SELECT " + pauseAll + " FROM queue_pause WHERE state = 'paused' AND workspace = ? AND queue = ?",
-	selectFreeSignals:   "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
+	insertPlace:         insert("webhook_place", placeColumns),
+	updatePlace: "UPDATE webhook_place SET version = version + 1, token = ?2, moved = ?3, failing_since = ?4, failures = ?5, error = ?6, gap_at = ?7, gap = ?8" +
+		" WHERE webhook = ?1 AND version = ?9",
+	insertDelivery: insert("webhook_delivery", "webhook, "+deliveryColumns),
+	// The index finds the last ones; those that are to go are before them.
+	sweepDeliveries: "DELETE FROM webhook_delivery WHERE webhook = ?1 AND moved <> (SELECT moved FROM webhook_place WHERE webhook = ?1)" +
+		" AND id <= (SELECT id FROM webhook_delivery WHERE webhook = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 + 0)",
+	selectPlace:       "SELECT " + placeColumns + " FROM webhook_place WHERE webhook = ?",
+	selectPlaces:      "SELECT coalesce(nullif(p.token, ''), w.begin) FROM webhook w LEFT JOIN webhook_place p ON p.webhook = w.id WHERE w.state <> 'deleted'",
+	selectDeliveries:  "SELECT id, " + deliveryColumns + " FROM webhook_delivery WHERE webhook = ? AND id < ? ORDER BY id DESC LIMIT ? + 0",
+	selectDelivered:   "SELECT message FROM webhook_delivery WHERE webhook = ? AND moved = ? AND delivered <> 0",
+	selectHooked:      "SELECT " + webhookAll + " FROM webhook WHERE state <> 'deleted' AND workspace = ? AND name = ?",
+	selectFreeSignals: "SELECT " + signalColumns + " FROM signal INDEXED BY signal_free WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0",
 	countFreeSignals: "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(data) AS size FROM signal INDEXED BY signal_free" +
 		" WHERE taken = 0 AND job = ? ORDER BY seq LIMIT ? + 0)",
 	selectWorker:     "SELECT " + workerAll + " FROM worker WHERE id = ?",
@@ -515,6 +564,7 @@ var texts = [statementCount]string{
 	selectLastingPauses: "SELECT " + pauseAll + " FROM queue_pause INDEXED BY queue_pause_queue WHERE state = 'paused'" +
 		" AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR queue = ?2) AND id < ?3 ORDER BY id DESC LIMIT ?4 + 0",
 	selectTokens:   "SELECT " + tokenAll + " FROM token WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
+	selectWebhooks: "SELECT " + webhookAll + " FROM webhook WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
 	selectVersions: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
 		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name)" +
@@ -527,11 +577,13 @@ var texts = [statementCount]string{
 	selectScheduleTrail: "SELECT " + entryColumns + " FROM schedule_audit WHERE schedule = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectPauseTrail:    "SELECT " + entryColumns + " FROM queue_pause_audit WHERE queue_pause = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectTokenTrail:    "SELECT " + entryColumns + " FROM token_audit WHERE token = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
+	selectWebhookTrail:  "SELECT " + entryColumns + " FROM webhook_audit WHERE webhook = ? AND seq >= ? ORDER BY seq LIMIT ? + 0",
 	selectJobID:         "SELECT uuid FROM job WHERE id = ?",
 	selectWorkerID:      "SELECT uuid FROM worker WHERE id = ?",
 	selectScheduleID:    "SELECT uuid FROM schedule WHERE id = ?",
 	selectTokenID:       "SELECT uuid FROM token WHERE id = ?",
 	selectPauseID:       "SELECT uuid FROM queue_pause WHERE id = ?",
+	selectWebhookID:     "SELECT uuid FROM webhook WHERE id = ?",
 	selectNextJob: "SELECT min(k) FROM (SELECT min(id) AS k FROM job WHERE id > ?1" +
 		" UNION ALL SELECT min(job) FROM audit WHERE job > ?1 UNION ALL SELECT min(job) FROM step WHERE job > ?1)",
 	selectNextWorker: "SELECT min(k) FROM (SELECT min(id) AS k FROM worker WHERE id > ?1" +
@@ -542,6 +594,8 @@ var texts = [statementCount]string{
 		" UNION ALL SELECT min(queue_pause) FROM queue_pause_audit WHERE queue_pause > ?1)",
 	selectNextToken: "SELECT min(k) FROM (SELECT min(id) AS k FROM token WHERE id > ?1" +
 		" UNION ALL SELECT min(token) FROM token_audit WHERE token > ?1)",
+	selectNextWebhook: "SELECT min(k) FROM (SELECT min(id) AS k FROM webhook WHERE id > ?1" +
+		" UNION ALL SELECT min(webhook) FROM webhook_audit WHERE webhook > ?1)",
 	selectHistory:       "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (at, ord, seq) > (?, ?, ?) ORDER BY at, ord, seq LIMIT ? + 0",
 	selectTrailPage:     "SELECT " + trailColumns + " FROM audit WHERE job = ? AND (ord, seq) > (?, ?) ORDER BY ord, seq LIMIT ?",
 	selectJobSeq:        "SELECT seq FROM job WHERE id = ?",
@@ -564,9 +618,13 @@ var texts = [statementCount]string{
 	removeSchedule:      "DELETE FROM schedule WHERE id = ?",
 	removeScheduleTrail: "DELETE FROM schedule_audit WHERE schedule = ?",
 	removeToken:         "DELETE FROM token WHERE id = ?",
+	removeWebhook:       "DELETE FROM webhook WHERE id = ?",
 	removeTokenTrail:    "DELETE FROM token_audit WHERE token = ?",
 	removePause:         "DELETE FROM queue_pause WHERE id = ?",
 	removePauseTrail:    "DELETE FROM queue_pause_audit WHERE queue_pause = ?",
+	removeWebhookPlace:  "DELETE FROM webhook_place WHERE webhook = ?",
+	removeDeliveries:    "DELETE FROM webhook_delivery WHERE webhook = ?",
+	removeWebhookTrail:  "DELETE FROM webhook_audit WHERE webhook = ?",
 	selectOldJobs:       oldOnes("job", oldJob+" AND NOT "+neededJob),
 	selectOldJob:        oldOne("job", oldJob+" AND NOT "+neededJob),
 	selectOldWorkers:    oldOnes("worker", oldWorker),
@@ -574,9 +632,11 @@ var texts = [statementCount]string{
 	selectOldSchedules:  oldOnes("schedule", oldSchedule),
 	selectOldSchedule:   oldOne("schedule", oldSchedule),
 	selectOldTokens:     oldOnes("token", oldToken),
+	selectOldWebhooks:   oldOnes("webhook", oldWebhook),
 	selectOldToken:      oldOne("token", oldToken),
 	selectOldPauses:     oldOnes("queue_pause", oldPause),
 	selectOldPause:      oldOne("queue_pause", oldPause),
+	selectOldWebhook:    oldOne("webhook", oldWebhook),
 	selectHeads:         "SELECT seq, head FROM step WHERE job = ? ORDER BY ord",
 	selectSealed:        "SELECT substr(seals, 1, 1) = x'02' FROM audit WHERE job = ? AND ord = 0 AND seq = 1",
 	selectAnchors:       "SELECT " + anchorColumns + " FROM anchor ORDER BY kind, seq",
@@ -587,6 +647,7 @@ var texts = [statementCount]string{
 	countOldSchedules: "SELECT count(*) FILTER (WHERE " + oldSchedule + "), count(*) FILTER (WHERE state <> 'removed'), 0 FROM schedule o WHERE id < ?2",
 	countOldPauses:    "SELECT count(*) FILTER (WHERE " + oldPause + "), count(*) FILTER (WHERE state = 'paused'), 0 FROM queue_pause o WHERE id < ?2",
 	countOldTokens:    "SELECT count(*) FILTER (WHERE " + oldToken + "), count(*) FILTER (WHERE state = 'active'), 0 FROM token o WHERE id < ?2",
+	countOldWebhooks:  "SELECT count(*) FILTER (WHERE " + oldWebhook + "), count(*) FILTER (WHERE state <> 'deleted'), 0 FROM webhook o WHERE id < ?2",
 
 	countRefusals:         "SELECT count(*) FROM refusal WHERE ?1 = 0 OR job = ?1",
 	selectSignalData:      "SELECT seq, data FROM signal WHERE job = ? AND seq > ? ORDER BY seq",

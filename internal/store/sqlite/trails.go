@@ -22,6 +22,7 @@ var (
 	scheduleBook = book{insertScheduleAudit, selectScheduleTrail}
 	tokenBook    = book{insertTokenAudit, selectTokenTrail}
 	pauseBook    = book{insertPauseAudit, selectPauseTrail}
+	webhookBook  = book{insertWebhookAudit, selectWebhookTrail}
 )
 
 func bookOf(kind string) book {
@@ -34,6 +35,8 @@ func bookOf(kind string) book {
 		return tokenBook
 	case lifecycle.QueuePause.Name:
 		return pauseBook
+	case lifecycle.Webhook.Name:
+		return webhookBook
 	}
 	return mainBook
 }
@@ -124,6 +127,8 @@ func (c *conn) publicID(k store.EntityKey) (string, error) {
 		s, name = selectTokenID, tokenID
 	case lifecycle.QueuePause.Name:
 		s, name = selectPauseID, pauseID
+	case lifecycle.Webhook.Name:
+		s, name = selectWebhookID, webhookID
 	}
 	public := ""
 	err := c.each(s, func(b *row) { b.int(int64(k.Job)) }, func(cols *columns) error {
@@ -139,7 +144,8 @@ func workerID(id pawl.ID) string { return id.Public(pawl.WorkerPrefix) }
 
 func scheduleID(id pawl.ID) string { return id.Public(pawl.SchedulePrefix) }
 
-func tokenID(id pawl.ID) string { return id.Public(pawl.TokenPrefix) }
+func tokenID(id pawl.ID) string   { return id.Public(pawl.TokenPrefix) }
+func webhookID(id pawl.ID) string { return id.Public(pawl.WebhookPrefix) }
 
 func pauseID(id pawl.ID) string { return id.Public(pawl.QueuePausePrefix) }
 
@@ -160,7 +166,7 @@ type series struct {
 var errLong = errors.New("a long trail")
 
 // Trails passes every trail to f; see store.Views. Each job with its steps is one snapshot,
-// and so is each worker, schedule, token and pause of a queue, so no read lasts long, except for a job that is
+// and so is each worker, schedule, token, webhook and pause of a queue, so no read lasts long, except for a job that is
 // longer than a page. Nothing is locked while f runs, and f may use the database.
 func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) error) error {
 	jobs := series{selectNextJob, db.trailsOfJob}
@@ -168,7 +174,7 @@ func (db *DB) Trails(ctx context.Context, job rowkey.Job, f func(store.TrailOf) 
 		_, err := db.trailsAfter(ctx, jobs, int64(job)-1, int64(job), f)
 		return err
 	}
-	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}, {selectNextToken, db.trailOfToken}, {selectNextPause, db.trailOfPause}} {
+	for _, s := range []series{jobs, {selectNextWorker, db.trailOfWorker}, {selectNextSchedule, db.trailOfSchedule}, {selectNextToken, db.trailOfToken}, {selectNextPause, db.trailOfPause}, {selectNextWebhook, db.trailOfWebhook}} {
 		for after := int64(-1); ; {
 			k, err := db.trailsAfter(ctx, s, after, 0, f)
 			if err != nil {
@@ -337,6 +343,13 @@ func (db *DB) trailOfPause(c *conn, key int64) ([]store.TrailOf, error) {
 	return db.trailOf(c, store.PauseEntity(rowkey.QueuePause(key)), selectPause, func(cols *columns) (string, pawl.Record) {
 		p := pauseTable.readWhole(cols)
 		return pauseID(p.ID), p.Record
+	})
+}
+
+func (db *DB) trailOfWebhook(c *conn, key int64) ([]store.TrailOf, error) {
+	return db.trailOf(c, store.WebhookEntity(rowkey.Webhook(key)), selectWebhook, func(cols *columns) (string, pawl.Record) {
+		w := webhookTable.readWhole(cols)
+		return webhookID(w.ID), w.Record
 	})
 }
 

@@ -18,7 +18,7 @@ const sweepLimit = 64
 // the file are written together.
 func write(c *conn, f *store.Facts, ch *store.Changes) error {
 	for _, part := range []func(*conn, *store.Facts, *store.Changes) error{
-		writeDefinitions, writeVersions, writeQuotas, writeSchedules, writeTokens, writePauses, writeWorkers, writeJobs, writeSteps, writeSignals,
+		writeDefinitions, writeVersions, writeQuotas, writeSchedules, writeTokens, writePauses, writeWebhooks, writeWorkers, writeJobs, writeSteps, writeSignals,
 		writeEntries, writeRefusals, writeTurns, writeAnswers, writeReservations,
 	} {
 		if err := part(c, f, ch); err != nil {

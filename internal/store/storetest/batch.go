@@ -41,12 +41,13 @@ type Batch struct {
 	schedules map[rowkey.Schedule]bool
 	tokens    map[rowkey.Token]bool
 	pauses    map[rowkey.QueuePause]bool
+	webhooks  map[rowkey.Webhook]bool
 }
 
 // NewBatch returns an empty batch whose entries have the time now.
 func NewBatch(now int64) *Batch {
 	return &Batch{now: now, jobs: map[rowkey.Job]bool{}, steps: map[pawl.StepKey]bool{}, workers: map[rowkey.Worker]bool{},
-		schedules: map[rowkey.Schedule]bool{}, tokens: map[rowkey.Token]bool{}, pauses: map[rowkey.QueuePause]bool{}}
+		schedules: map[rowkey.Schedule]bool{}, tokens: map[rowkey.Token]bool{}, pauses: map[rowkey.QueuePause]bool{}, webhooks: map[rowkey.Webhook]bool{}}
 }
 
 // AddJob adds a new job, SUBMITTED.
@@ -108,6 +109,22 @@ func (b *Batch) MovePause(p *pawl.QueuePause, events ...machine.Event) {
 		b.Pauses = append(b.Pauses, store.Update[*pawl.QueuePause]{Record: p, Was: p.Seq})
 	}
 	b.move(lifecycle.QueuePause, PauseKey(p), p.ID.Public(pawl.QueuePausePrefix), &p.Record, events)
+}
+
+// AddWebhook adds a new webhook, active.
+func (b *Batch) AddWebhook(w *pawl.Webhook) {
+	b.webhooks[w.Key()] = true
+	b.NewWebhooks = append(b.NewWebhooks, w)
+	b.create(lifecycle.Webhook, WebhookKey(w), w.ID.Public(pawl.WebhookPrefix), &w.Record)
+}
+
+// MoveWebhook applies the events in turn. It panics if the table refuses one.
+func (b *Batch) MoveWebhook(w *pawl.Webhook, events ...machine.Event) {
+	if !b.webhooks[w.Key()] {
+		b.webhooks[w.Key()] = true
+		b.Webhooks = append(b.Webhooks, store.Update[*pawl.Webhook]{Record: w, Was: w.Seq})
+	}
+	b.move(lifecycle.Webhook, WebhookKey(w), w.ID.Public(pawl.WebhookPrefix), &w.Record, events)
 }
 
 // MoveJob applies the events in turn. It panics if the table refuses one.
@@ -209,3 +226,6 @@ func TokenKey(t *pawl.Token) store.EntityKey { return store.TokenEntity(t.Key())
 
 // PauseKey returns the key of a pause of a queue among entities of any kind.
 func PauseKey(p *pawl.QueuePause) store.EntityKey { return store.PauseEntity(p.Key()) }
+
+// WebhookKey returns the key of a webhook among entities of any kind.
+func WebhookKey(w *pawl.Webhook) store.EntityKey { return store.WebhookEntity(w.Key()) }

@@ -28,6 +28,7 @@ var columnTests = []test{
 	{name: "K5/EveryFieldOfSchedules", run: func(e *env) { e.ok(everyChange(e, schedules)) }},
 	{name: "K5/EveryFieldOfTokens", run: func(e *env) { e.ok(everyChange(e, tokens)) }},
 	{name: "K5/EveryFieldOfPauses", run: func(e *env) { e.ok(everyChange(e, pauses)) }},
+	{name: "K5/EveryFieldOfWebhooks", run: func(e *env) { e.ok(everyChange(e, webhooks)) }},
 	{name: "K5/AnyFields", run: anyFields},
 	{name: "K5/EveryFieldOfClaims", run: func(e *env) { e.ok(claimedFields(e)) }},
 	{name: "K5/AfterAnotherWrote", run: func(e *env) { e.ok(afterAnother(e)) }, shared: true},
@@ -37,7 +38,7 @@ var columnTests = []test{
 // derived.
 func columnsAreThere(e *env) {
 	for table, want := range map[string][]string{
-		"job": namesOf(store.Jobs), "step": namesOf(store.Steps), "worker": namesOf(store.Workers), "schedule": namesOf(store.Schedules), "token": namesOf(store.Tokens), "queue_pause": namesOf(store.QueuePauses),
+		"job": namesOf(store.Jobs), "step": namesOf(store.Steps), "worker": namesOf(store.Workers), "schedule": namesOf(store.Schedules), "token": namesOf(store.Tokens), "queue_pause": namesOf(store.QueuePauses), "webhook": namesOf(store.Webhooks),
 	} {
 		have, _, err := e.db.SQL(e.ctx, "select * from "+table+" where false")
 		e.ok(err)
@@ -132,7 +133,7 @@ func changeFields[R any](e *env, s *species[R], changes [][]string, size int, co
 func afterAnother(e *env) error {
 	return errors.Join(afterAnotherOf(e, jobs, "Priority"), afterAnotherOf(e, steps, "Losses"),
 		afterAnotherOf(e, workers, "Capacity"), afterAnotherOf(e, schedules, "Due"), afterAnotherOf(e, tokens, "DueAt"),
-		afterAnotherOf(e, pauses, "DueAt"))
+		afterAnotherOf(e, pauses, "DueAt"), afterAnotherOf(e, webhooks, "FormerUntil"))
 }
 
 func afterAnotherOf[R any](e *env, s *species[R], name string) error {
@@ -294,6 +295,7 @@ var values = map[string][]any{
 	"State of " + lifecycle.Schedule.Name:   anyOf(lifecycle.Schedule.States),
 	"State of " + lifecycle.Token.Name:      anyOf(lifecycle.Token.States),
 	"State of " + lifecycle.QueuePause.Name: anyOf(lifecycle.QueuePause.States),
+	"State of " + lifecycle.Webhook.Name:    anyOf(lifecycle.Webhook.States),
 	"Ending":                                {machine.State("COMPLETED"), machine.State("FAILED"), machine.State("CANCELED")},
 	"Mark":                                  {pawl.Attention, pawl.Waiting, pawl.Blocked},
 	"Hooks":                                 {pawl.HooksRun, pawl.HooksCancelled},
@@ -344,6 +346,8 @@ func vary[R any](kind string, r *R, name string) {
 		v.Set(reflect.ValueOf(append(slices.Clone(old), rowkey.Route(n))))
 	case []pawl.Role:
 		v.Set(reflect.ValueOf(append(slices.Clone(old), pawl.Role(name))))
+	case []machine.Event:
+		v.Set(reflect.ValueOf(append(slices.Clone(old), machine.Event(name))))
 	case []string:
 		v.Set(reflect.ValueOf(append(slices.Clone(old), name)))
 	default:
@@ -371,7 +375,7 @@ func anyFields(e *env) {
 		size := rapid.SampledFrom(formSizes).Draw(t, "size")
 		cold := rapid.Bool().Draw(t, "cold")
 		var err error
-		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		switch rapid.IntRange(0, 6).Draw(t, "kind") {
 		case 0:
 			err = changeFields(e, jobs, someFields(t, jobs.moving()), size, cold)
 		case 1:
@@ -384,6 +388,8 @@ func anyFields(e *env) {
 			err = changeFields(e, tokens, someFields(t, tokens.moving()), size, cold)
 		case 5:
 			err = changeFields(e, pauses, someFields(t, pauses.moving()), size, cold)
+		case 6:
+			err = changeFields(e, webhooks, someFields(t, webhooks.moving()), size, cold)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 var feedTests = []test{
 	{name: "Feed/Everything", run: feedEverything},
 	{name: "Feed/Pages", run: feedPages},
+	{name: "Feed/PagesAreDated", run: feedPagesAreDated},
 	{name: "Feed/Joined", run: feedJoined, shared: true},
 	{name: "Feed/Gaps", run: feedGaps},
 	{name: "Feed/Forgets", run: feedForgets},
@@ -190,6 +191,30 @@ func (e *env) age(hours int64) {
 	e.ok(err)
 	if _, _, err = e.db.SQL(e.ctx, fmt.Sprintf("update feed_horizon set at = at - %d", by)); err != nil && !strings.Contains(err.Error(), "no such table") {
 		e.Fatal(err)
+	}
+}
+
+// feedPagesAreDated: a token behind a page is no younger than what follows, since by its time it
+// is judged whether that may be deleted.
+func feedPagesAreDated(e *env) {
+	place := e.here()
+	for range 3 {
+		e.add(1, nil)
+	}
+	for range 2 {
+		page, err := e.st.Since(e.ctx, place, 1)
+		e.ok(err)
+		place = page.Token
+		rest, err := e.st.Since(e.ctx, place, 10)
+		e.ok(err)
+		if page.All || len(rest.Events) == 0 {
+			e.Fatalf("a page of one commit is all, or nothing follows: %+v", page)
+		}
+		for _, ev := range rest.Events {
+			if ev.At < place.At {
+				e.Errorf("%s %d is of %d, before the token of the page before it, %d", ev.Entity, ev.Sequence, ev.At, place.At)
+			}
+		}
 	}
 }
 

@@ -57,6 +57,8 @@ func killsOf[R any]() func(*env) error {
 		return changed(tokens)
 	case pawl.QueuePause:
 		return changed(pauses)
+	case pawl.Webhook:
+		return changed(webhooks)
 	}
 	return changed(schedules)
 }
@@ -92,7 +94,7 @@ func RunMutants(t *testing.T, fresh func(*testing.T) Database, mutants []Mutant)
 		}
 	}
 	// The after-effects of a mutant must not count as its detection.
-	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule](), killsOf[pawl.Token](), killsOf[pawl.QueuePause]()} {
+	for _, notice := range []func(*env) error{killsOf[pawl.Job](), killsOf[pawl.Step](), killsOf[pawl.Worker](), killsOf[pawl.Schedule](), killsOf[pawl.Token](), killsOf[pawl.QueuePause](), killsOf[pawl.Webhook]()} {
 		if err := notice(e); err != nil {
 			t.Errorf("without a mutant: %v", err)
 		}

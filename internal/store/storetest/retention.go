@@ -249,8 +249,8 @@ func whatHasNotEndedStays(e *env) {
 	ended := e.old(e.days(41), 1, nil)
 	got, err := e.st.Prospects(e.ctx, e.policy(30).Before)
 	e.ok(err)
-	e.diff("prospects", []pawl.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}, {Kind: "token"}, {Kind: "queue_pause"}}, got)
-	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0, "token": 0, "queue_pause": 0}, e.retain(e.st, e.policy(30)))
+	e.diff("prospects", []pawl.Prospect{{Kind: "job", Goes: 1, Open: 1}, {Kind: "worker"}, {Kind: "schedule"}, {Kind: "token"}, {Kind: "queue_pause"}, {Kind: "webhook"}}, got)
+	e.diff("removed", map[string]int64{"job": 1, "worker": 0, "schedule": 0, "token": 0, "queue_pause": 0, "webhook": 0}, e.retain(e.st, e.policy(30)))
 	e.whole(open, late)
 	e.gone(ended)
 	e.sound(open, late, ended)
@@ -279,7 +279,7 @@ func whatIsNeededStays(e *env) {
 	e.sound(continued, parent, child)
 }
 
-// longLived: workers, schedules, tokens and pauses of queues are removed with their trails and beats, unless
+// longLived: workers, schedules, tokens, webhooks and pauses of queues are removed with their trails and beats, unless
 // they live or hold a step.
 func longLived(e *env) {
 	at := e.days(40)
@@ -293,11 +293,14 @@ func longLived(e *env) {
 			p := e.pause(at, "q"+decimal(int64(i)))
 			b.AddToken(t)
 			b.AddPause(p)
+			h := e.webhook(at, decimal(int64(i)))
+			b.AddWebhook(h)
 			if i > 0 {
 				b.MoveWorker(w, lifecycle.WorkerTerminate)
 				b.MoveSchedule(s, lifecycle.ScheduleRemove)
 				b.MoveToken(t, []machine.Event{"", lifecycle.TokenRevoke, lifecycle.TokenExpire}[i])
 				b.MovePause(p, lifecycle.QueueResumeEvent)
+				b.MoveWebhook(h, lifecycle.WebhookDelete)
 			}
 			workers = append(workers, w)
 		}
@@ -307,7 +310,7 @@ func longLived(e *env) {
 	e.ok(err)
 	e.old(at, 1, func(m made, b *Batch) { m.steps[0].Worker = workers[2].Key() })
 	before, heads := e.ends("worker")
-	e.diff("removed", map[string]int64{"job": 0, "worker": 1, "schedule": 2, "token": 2, "queue_pause": 2}, e.retain(e.st, e.policy(30)))
+	e.diff("removed", map[string]int64{"job": 0, "worker": 1, "schedule": 2, "token": 2, "queue_pause": 2, "webhook": 2}, e.retain(e.st, e.policy(30)))
 	e.sound()
 	anchors, err := e.st.Anchors(e.ctx)
 	e.ok(err)
@@ -315,11 +318,11 @@ func longLived(e *env) {
 	for i, a := range anchors {
 		kinds[i] = fmt.Sprint(a.Kind, " ", a.Count)
 	}
-	e.diff("anchors", []string{"queue_pause 2", "schedule 2", "token 2", "worker 1"}, kinds)
+	e.diff("anchors", []string{"queue_pause 2", "schedule 2", "token 2", "webhook 2", "worker 1"}, kinds)
 	if last := anchors[len(anchors)-1]; last.Entries != 2 || last.Digest != audit.Fold(audit.Hash{}, heads[before[1]]) {
 		e.Errorf("anchor %+v", last)
 	}
-	for table, want := range map[string]string{"worker": "2", "worker_audit": "3", "schedule": "1", "schedule_audit": "1", "token": "1", "token_audit": "1", "queue_pause": "1", "queue_pause_audit": "1"} {
+	for table, want := range map[string]string{"worker": "2", "worker_audit": "3", "schedule": "1", "schedule_audit": "1", "token": "1", "token_audit": "1", "queue_pause": "1", "queue_pause_audit": "1", "webhook": "1", "webhook_audit": "1"} {
 		if got := e.sql("select count(*) from " + table)[0][0]; got != want {
 			e.Errorf("%s rows in %s, want %s", got, table, want)
 		}

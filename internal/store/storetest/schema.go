@@ -81,7 +81,7 @@ func downOneAndUp(e *env) {
 		b.MoveJob(m.job, lifecycle.JobHooks)
 	})
 	e.addSchedule("s", nil)
-	token, pause := e.addToken("t", nil), e.addPause("q")
+	token, pause, webhook := e.addToken("t", nil), e.addPause("q"), e.addWebhook("w", nil)
 	e.signal(last.job, "go", `1`)
 	e.ok(e.st.Migrate(e.ctx, newest-1))
 	e.ok(e.st.Migrate(e.ctx, newest))
@@ -101,6 +101,7 @@ func downOneAndUp(e *env) {
 	e.diff("worker", w, gotWorker)
 	e.sameToken(token)
 	e.diff("pause", []*pawl.QueuePause{pause}, e.pausesOf(store.PauseFilter{}))
+	e.sameWebhook(webhook)
 	e.diff("jobs", []rowkey.Job{last.key(), job.Key()}, e.jobs(store.JobFilter{}))
 	if got := e.see(&store.Query{Claims: []store.ClaimQuery{claim(5, 1)}}).Claims[0].Steps; len(got) != 2 {
 		e.Errorf("claims %v, want both steps that are enqueued", got)
@@ -141,6 +142,7 @@ func stateConstraints(e *env) {
 	e.addSchedule("s", nil)
 	e.addToken("t", nil)
 	e.addPause("q")
+	e.addWebhook("w", nil)
 	for _, tt := range []struct {
 		m      *machine.Machine
 		tables []string
@@ -151,6 +153,7 @@ func stateConstraints(e *env) {
 		{lifecycle.Schedule, []string{"schedule", "schedule_audit"}},
 		{lifecycle.Token, []string{"token", "token_audit"}},
 		{lifecycle.QueuePause, []string{"queue_pause", "queue_pause_audit"}},
+		{lifecycle.Webhook, []string{"webhook", "webhook_audit"}},
 	} {
 		for _, table := range tt.tables {
 			for _, s := range append(slices.Clone(everyState()), "nonsense") {
@@ -178,7 +181,7 @@ func otherConstraints(e *env) {
 }
 
 func everyState() []machine.State {
-	return slices.Concat(lifecycle.Job.States, lifecycle.Step.States, lifecycle.Worker.States, lifecycle.Schedule.States, lifecycle.Token.States, lifecycle.QueuePause.States)
+	return slices.Concat(lifecycle.Job.States, lifecycle.Step.States, lifecycle.Worker.States, lifecycle.Schedule.States, lifecycle.Token.States, lifecycle.QueuePause.States, lifecycle.Webhook.States)
 }
 
 // sql returns the rows of a query.

@@ -220,6 +220,38 @@ var pauses = &species[pawl.QueuePause]{
 
 func keyOfPause(p *pawl.QueuePause) pawl.StepKey { return PauseKey(p).StepKey }
 
+var webhooks = &species[pawl.Webhook]{
+	kind:  lifecycle.Webhook.Name,
+	fixed: []string{"CreatedAt", "ID", "Name", "Workspace", "URL", "Job", "Machines", "Events", "Begin"},
+	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Webhook) {
+		for range n {
+			w := &pawl.Webhook{ID: e.mint.ID(now)}
+			w.Name = fmt.Sprint("w", w.Key())
+			fill(lifecycle.Webhook.Name, w)
+			list = append(list, w)
+		}
+		ch.NewWebhooks = list
+		return list
+	},
+	key: keyOfWebhook,
+	query: func(keys []pawl.StepKey) *store.Query {
+		return &store.Query{Webhooks: keysIn[rowkey.Webhook](keys)}
+	},
+	fact:   func(f *store.Facts, k pawl.StepKey) *pawl.Webhook { return f.Webhooks[rowkey.Webhook(k.Job)] },
+	update: func(ch *store.Changes, u store.Update[*pawl.Webhook]) { ch.Webhooks = append(ch.Webhooks, u) },
+	record: func(w *pawl.Webhook) *pawl.Record { return &w.Record },
+	views: []func(*env, store.Store, []pawl.StepKey) (map[pawl.StepKey]*pawl.Webhook, error){
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Webhook, error) {
+			return byKey(keyOfWebhook)(st.Webhooks(e.ctx, rowkey.Webhook(keys[len(keys)-1].Job)+1, len(keys)))
+		},
+		func(e *env, st store.Store, keys []pawl.StepKey) (map[pawl.StepKey]*pawl.Webhook, error) {
+			return each(keys, func(k pawl.StepKey) (*pawl.Webhook, error) { return st.Webhook(e.ctx, rowkey.Webhook(k.Job)) })
+		},
+	},
+}
+
+func keyOfWebhook(w *pawl.Webhook) pawl.StepKey { return WebhookKey(w).StepKey }
+
 // keysIn returns the keys of the jobs, each once; for other records, their own keys.
 func keysIn[K ~int64](keys []pawl.StepKey) (list []K) {
 	for i, k := range keys {

@@ -37,7 +37,7 @@ type Database struct {
 func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	for _, part := range [][]test{
-		ledgerTests, factTests, claimTests, poolTests, lookTests, registryTests, scheduleTests, tokenTests, pauseTests, signalTests,
+		ledgerTests, factTests, claimTests, poolTests, lookTests, registryTests, scheduleTests, tokenTests, pauseTests, webhookTests, signalTests,
 		holdTests, viewTests, logTests, retentionTests, schemaTests, packedTests, columnTests, sharedTests, runningTests, pageTests, scanTests, joinedTests, feedTests,
 	} {
 		for _, tt := range part {

@@ -43,8 +43,9 @@ func viewsNotFound(e *env) {
 	_, definition := e.st.Definition(e.ctx, 1)
 	_, schedule := e.st.Schedule(e.ctx, 1)
 	_, token := e.st.Token(e.ctx, 1)
+	_, webhook := e.st.Webhook(e.ctx, 1)
 	_, version := e.st.RegisteredVersion(e.ctx, pawl.WorkflowName{Workspace: "w", Name: "x"}, 0)
-	for what, err := range map[string]error{"job": job, "worker": worker, "definition": definition, "schedule": schedule, "token": token, "version": version} {
+	for what, err := range map[string]error{"job": job, "worker": worker, "definition": definition, "schedule": schedule, "token": token, "webhook": webhook, "version": version} {
 		if !errors.Is(err, store.ErrNotFound) {
 			e.Errorf("%s: error %v, want ErrNotFound", what, err)
 		}
@@ -298,10 +299,10 @@ func trail(e *env) {
 	}
 }
 
-// trails: job by job with its steps, then workers, schedules, tokens and pauses of queues, with records;
+// trails: job by job with its steps, then workers, schedules, tokens, webhooks and pauses of queues, with records;
 // f may read.
 func trails(e *env) {
-	s, t, p := e.addSchedule("s", nil), e.addToken("t", nil), e.addPause("q")
+	s, t, p, h := e.addSchedule("s", nil), e.addToken("t", nil), e.addPause("q"), e.addWebhook("h", nil)
 	w := e.addWorker()
 	a, b := e.add(2, nil), e.add(1, nil)
 	collect := func(job rowkey.Job) []store.EntityKey {
@@ -317,7 +318,7 @@ func trails(e *env) {
 		return keys
 	}
 	e.diff("all", []store.EntityKey{
-		JobKey(a.job), StepKey(a.steps[0]), StepKey(a.steps[1]), JobKey(b.job), StepKey(b.steps[0]), WorkerKey(w), ScheduleKey(s), TokenKey(t), PauseKey(p),
+		JobKey(a.job), StepKey(a.steps[0]), StepKey(a.steps[1]), JobKey(b.job), StepKey(b.steps[0]), WorkerKey(w), ScheduleKey(s), TokenKey(t), PauseKey(p), WebhookKey(h),
 	}, collect(0))
 	e.diff("one job", []store.EntityKey{JobKey(b.job), StepKey(b.steps[0])}, collect(b.key()))
 	e.diff("no job", []store.EntityKey(nil), collect(a.key()-1))

@@ -4,6 +4,7 @@ drop table if exists kept_anchor;
 drop table if exists kept_tree;
 drop table if exists kept_token, kept_token_audit;
 drop table if exists kept_queue_pause, kept_queue_pause_audit;
+drop table if exists kept_webhook, kept_webhook_audit, kept_webhook_place;
 
 drop index step_ready, step_pool, step_stop, job_open, job_pool, job_quota;
 drop table running;

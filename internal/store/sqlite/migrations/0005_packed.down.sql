@@ -6,6 +6,9 @@ DROP TABLE IF EXISTS kept_token;
 DROP TABLE IF EXISTS kept_token_audit;
 DROP TABLE IF EXISTS kept_queue_pause;
 DROP TABLE IF EXISTS kept_queue_pause_audit;
+DROP TABLE IF EXISTS kept_webhook;
+DROP TABLE IF EXISTS kept_webhook_audit;
+DROP TABLE IF EXISTS kept_webhook_place;
 
 -- Each entry gets a row of its own again, in a new table: what is read and written at
 -- once would be in memory meanwhile.

@@ -1,0 +1,235 @@
+package promtool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	rules     = "../../../deploy/prometheus/alerts.yaml"
+	unitTests = "../../../deploy/prometheus/alerts_test.yaml"
+	dashboard = "../../../deploy/grafana/pawl.json"
+	list      = "../../../docs/metrics.md"
+)
+
+// tool returns the path of promtool. Where it is not installed, it is taken out of the package
+// that apt-get downloads, which needs no rights.
+func tool(t *testing.T) string {
+	t.Helper()
+	if path, err := exec.LookPath("promtool"); err == nil {
+		return path
+	}
+	dir := t.TempDir()
+	get := exec.CommandContext(t.Context(), "sh", "-c", "{ apt-get download prometheus || { apt-get update -q && apt-get download prometheus; }; } && dpkg-deb -x prometheus_*.deb .")
+	get.Dir = dir
+	if out, err := get.CombinedOutput(); err != nil {
+		t.Fatalf("promtool is missing; run: sudo apt-get install -y --no-install-recommends prometheus\n%v\n%s", err, out)
+	}
+	return filepath.Join(dir, "usr/bin/promtool")
+}
+
+// run runs a program with an input.
+func run(t *testing.T, in []byte, name string, args ...string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	c.Stdin = bytes.NewReader(in)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
+	}
+}
+
+// expressions returns the queries of the dashboard.
+func expressions(t *testing.T) (all []string) {
+	t.Helper()
+	b, err := os.ReadFile(dashboard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Templating struct {
+			List []struct{ Name string }
+		}
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$job", ".*")
+	for _, v := range d.Templating.List {
+		if !slices.Contains([]string{"datasource", "job", "instance"}, v.Name) {
+			t.Errorf("variable %s: want datasource, job or instance", v.Name)
+		}
+	}
+	ids := map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] {
+			t.Errorf("panel %q has the id of another one", p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			expr := variables.Replace(target.Expr)
+			if strings.Contains(expr, "$") {
+				t.Errorf("panel %q: unknown variable in %s", p.Title, target.Expr)
+			}
+			all = append(all, expr)
+		}
+	}
+	return all
+}
+
+// TestRules: the rules and the queries of the dashboard are valid, and the rules fire when they
+// should (K7).
+func TestRules(t *testing.T) {
+	t.Parallel()
+	promtool := tool(t)
+	run(t, nil, promtool, "check", "rules", rules)
+	run(t, nil, promtool, "test", "rules", unitTests)
+	var recorded strings.Builder
+	recorded.WriteString("groups:\n- name: dashboard\n  rules:\n")
+	for i, expr := range expressions(t) {
+		fmt.Fprintf(&recorded, "  - {record: dashboard:%d, expr: %q}\n", i, expr)
+	}
+	file := filepath.Join(t.TempDir(), "dashboard.yaml")
+	if err := os.WriteFile(file, []byte(recorded.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, nil, promtool, "check", "rules", file)
+}
+
+// TestMetrics: what a server and a worker serve passes the checks of Prometheus, and has every
+// metric that the rules and the dashboard use (K7).
+func TestMetrics(t *testing.T) { // not parallel: it sets a variable of the environment
+	promtool, dir := tool(t), t.TempDir()
+	pawl := filepath.Join(dir, "pawl")
+	run(t, nil, "go", "build", "-o", pawl, "../../../cmd/pawl")
+	database := filepath.Join(dir, "pawl.db")
+	t.Setenv("PAWL_RUNTIME_DIR", dir)
+	served := map[string]bool{}
+	for _, role := range []string{"server", "worker"} {
+		text := scrape(t, exec.CommandContext(t.Context(), pawl, "--database", database, role, "--listen", "127.0.0.1:0"))
+		run(t, text, promtool, "check", "metrics")
+		for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) `).FindAllSubmatch(text, -1) {
+			served[string(m[1])] = true
+		}
+	}
+	documented, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range named(append(expressions(t), string(source))) {
+		// A counter with labels is served once something has happened; that the list has
+		// what there is then, a test of package metrics says.
+		if !served[name] && !bytes.Contains(documented, []byte("\n| `"+name+"` |")) {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+	for _, name := range []string{"pawl_build_info", "pawl_part_up", "pawl_webhook_lag_seconds", "pawl_database_readable", "pawl_worker_capacity"} {
+		if !served[name] {
+			t.Errorf("neither the server nor the worker serves %s", name)
+		}
+	}
+}
+
+// named returns the names of metrics in texts. A part of a histogram counts as that.
+func named(texts []string) map[string]bool {
+	names := map[string]bool{}
+	for _, text := range texts {
+		for _, name := range regexp.MustCompile(`\b(pawl|go|process)_[a-z_]+`).FindAllString(text, -1) {
+			names[strings.TrimSuffix(name, "_bucket")] = true
+		}
+	}
+	return names
+}
+
+// scrape starts a process, reads its metrics when it is ready, and ends it.
+func scrape(t *testing.T, c *exec.Cmd) []byte {
+	t.Helper()
+	var said lockedBuffer
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("the process is not ready: %s", said.String())
+		}
+		url := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`).FindString(said.String())
+		if url == "" {
+			continue
+		}
+		if status, _ := ask(ctx, url+"/readyz"); status != http.StatusOK {
+			continue
+		}
+		status, text := ask(ctx, url+"/metrics")
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		return text
+	}
+}
+
+func ask(ctx context.Context, url string) (status int, body []byte) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil
+	}
+	return resp.StatusCode, body
+}
+
+// A lockedBuffer keeps what a process says while another goroutine reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -1,0 +1,52 @@
+package lifecycle
+
+import "github.com/pawl-dev/pawl/machine"
+
+// The states of a webhook.
+const (
+	WebhookActive   machine.State = "active"
+	WebhookPaused   machine.State = "paused"
+	WebhookDisabled machine.State = "disabled"
+	WebhookDeleted  machine.State = "deleted"
+)
+
+// The events of a webhook. WebhookDisable and WebhookGap are those of the server that delivers:
+// it gives a receiver up, and it has to leave events out.
+const (
+	WebhookCreate  machine.Event = "create"
+	WebhookPause   machine.Event = "pause"
+	WebhookResume  machine.Event = "resume"
+	WebhookRotate  machine.Event = "rotate"
+	WebhookDisable machine.Event = "disable"
+	WebhookGap     machine.Event = "gap"
+	WebhookDelete  machine.Event = "delete"
+)
+
+// Webhook sends events to a URL.
+var Webhook = &machine.Machine{
+	Name:    "webhook",
+	Doc:     "sends events to a URL",
+	Create:  WebhookCreate,
+	Initial: WebhookActive,
+	States:  []machine.State{WebhookActive, WebhookPaused, WebhookDisabled, WebhookDeleted},
+	Ends:    []machine.State{WebhookDeleted},
+	Table: machine.Table{
+		WebhookActive: {
+			WebhookPause:   WebhookPaused,
+			WebhookRotate:  WebhookActive,
+			WebhookDisable: WebhookDisabled,
+			WebhookGap:     WebhookActive,
+			WebhookDelete:  WebhookDeleted,
+		},
+		WebhookPaused: {
+			WebhookResume: WebhookActive,
+			WebhookRotate: WebhookPaused,
+			WebhookDelete: WebhookDeleted,
+		},
+		WebhookDisabled: {
+			WebhookResume: WebhookActive,
+			WebhookRotate: WebhookDisabled,
+			WebhookDelete: WebhookDeleted,
+		},
+	},
+}
