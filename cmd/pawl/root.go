@@ -47,8 +47,9 @@ The default is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
 
 --server or PAWL_SERVER names a server to use instead: https://HOST, or http://127.0.0.1:7295
 for one on this machine, such as "pawl dev". It is for the commands that submit, show and
-change jobs, workflows, schedules, quotas, tokens and workers, and for "pawl worker". Other
-commands that run something here, or work on the database itself, refuse --server and ignore
+change jobs, workflows, schedules, quotas, tokens, workers and services, and for "pawl worker".
+"pawl validate", "verify" and "simulate" use a server only if --server names one. Other commands
+that run something here, or work on the database itself, refuse --server and ignore
 PAWL_SERVER. PAWL_TOKEN, or the file that --token-file names, has the secret of a token for
 that server: see "pawl help token".
 

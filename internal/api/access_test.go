@@ -44,7 +44,7 @@ type guardedOperation struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true}}
+	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true, sockets: openShop(t)}}
 	g.examine = func() []health.Finding { return nil }
 	g.open()
 	t.Cleanup(func() { g.close() })
@@ -131,6 +131,8 @@ var bodies = map[string]string{
 	"resolve-step":      `{"output":1}`,
 	"register-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n","workspace_id":"WORKSPACE"}`,
 	"plan-workflow":     `{"source":"name: order\nsteps: [{id: a, run: x}]\n","workspace_id":"WORKSPACE"}`,
+	"verify-workflow":   `{"source":"name: other\nsteps: [{id: a, run: x}]\n"}`,
+	"simulate-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n"}`,
 	"validate-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n"}`,
 	"create-schedule":   `{"name":"again","workflow":"order","cron":"@daily","workspace_id":"WORKSPACE"}`,
 	"replace-schedule":  `{"workflow":"order","cron":"@hourly"}`,
@@ -207,8 +209,8 @@ func (g *guarded) records(admin string) *target {
 	step := ok(g.as(admin, "GET", "/api/jobs/"+job+"/steps", "")).field(g.t, "items.0.id").(string)
 	worker := ok(g.as(admin, "GET", "/api/workers", "")).field(g.t, "items.0.id").(string)
 	_, token := g.token("victim", nil, pawl.RoleViewer)
-	return &target{workspace: "default", byQuery: map[string]string{"job_id": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "queue": "billing"}}
+	return &target{workspace: "default", byQuery: map[string]string{"job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "services": "web", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.
@@ -240,7 +242,7 @@ func TestOtherWorkspaces(t *testing.T) {
 			path, body := to.request(o)
 			a := g.ask(foreign, o, path, body)
 			named := strings.Contains(path, "workspace_id=") || strings.Contains(body, "workspace_id") ||
-				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=")
+				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=") || strings.HasPrefix(path, "/api/diff")
 			switch {
 			case o.Everywhere:
 				if a.status != http.StatusForbidden {
@@ -261,7 +263,7 @@ func TestOtherWorkspaces(t *testing.T) {
 				t.Errorf("%s: what is elsewhere differs from what is nowhere (-nowhere +elsewhere):\n%s", o.ID, diff)
 			}
 			// Lists that name no workspace.
-			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "list-quotas" && o.ID != "get-usage" {
+			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "compare-jobs" && o.ID != "list-quotas" && o.ID != "get-usage" {
 				all := g.ask(foreign, o, bare, "")
 				mine := all.status == http.StatusOK || all.status == http.StatusNotFound && strings.Contains(string(all.body), "workspace") // of "default"
 				if !mine || strings.Contains(string(all.body), "order") || strings.Contains(string(all.body), "clerk") || strings.Contains(string(all.body), `"PENDING":1`) || strings.Contains(string(all.body), `"RUNNING":1`) {

@@ -149,6 +149,7 @@ var tags = []*huma.Tag{
 	{Name: "exchange", Description: "What a worker calls that reaches the database through a server. See docs/workers.md."},
 	{Name: "tokens", Description: "Tokens, by which programs use this server."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
+	{Name: "services", Description: "The services of supervisors and servers on the server's machine. They belong to no workspace."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
 }
@@ -158,7 +159,8 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 // operations is the table.
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
-		s.scheduleOperations(), s.tokenOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations())
+		s.scheduleOperations(), s.tokenOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations(),
+		s.serviceOperations(), s.rehearsalOperations())
 }
 
 const (

@@ -74,7 +74,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 			return store.FindToken(ctx, d.Store, id)
 		}})
 		operations := api.New(api.Config{Engine: d.Engine, Forget: d.Port.Gate.Forget, Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log,
-			Events: d.Engine.Feed(), Examine: d.Examine})
+			Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets})
 		m.WatchDatabase(d.Engine, time.Now)
 		m.WatchEvents(d.Engine.Feed().Stats)
 		d.Port.Answer(m, func(request context.Context) []string {
