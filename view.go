@@ -244,6 +244,9 @@ type StepQuery struct {
 	Node     string // only this node and its instances
 	After    string // id of a step: only those behind it
 	Limit    int    // 1 to 1000; 0 is 50
+
+	// Summary leaves out outputs, errors and what steps wait for: these are not read.
+	Summary bool
 }
 
 // A Change says who requests an operation, and why.

@@ -29,8 +29,15 @@ func read[T any](ctx context.Context, e *Engine, operation, path string, query .
 
 // StepPage is a page of the steps of a job.
 func (e *Engine) StepPage(ctx context.Context, id pawl.ID, q pawl.StepQuery) ([]pawl.StepView, string, error) {
-	c := call{operation: "list-steps", path: jobPath(id) + "/steps", query: values("status", list(q.Statuses), "key", q.Key, "node", q.Node)}
+	c := call{operation: "list-steps", path: jobPath(id) + "/steps", query: values("status", list(q.Statuses), "key", q.Key, "node", q.Node, "fields", fields(q.Summary))}
 	return onePage[pawl.StepView](ctx, e, c, q.After, q.Limit)
+}
+
+func fields(summary bool) string {
+	if summary {
+		return "summary"
+	}
+	return ""
 }
 
 // Step returns a step, its job and its workspace.

@@ -1,0 +1,46 @@
+package access
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/explain"
+)
+
+// Details are reads of an engine beside those of link.Engine: what pages show of one job. See
+// explain.Reader.
+type Details interface {
+	PastSteps(ctx context.Context, id pawl.ID, at pawl.Moment, q pawl.StepQuery) (steps []pawl.StepView, next string, err error)
+	Grid(ctx context.Context, id pawl.ID, node string, at pawl.Moment) (*explain.Grid, error)
+	Timeline(ctx context.Context, id pawl.ID, step string, at pawl.Moment) (*explain.Timeline, error)
+	Moments(ctx context.Context, id pawl.ID, buckets int) (*explain.Moments, error)
+	Attempts(ctx context.Context, step pawl.ID) (all []explain.Attempt, omitted int, err error)
+}
+
+var _ Details = (*Engine)(nil)
+
+func (e *Engine) PastSteps(ctx context.Context, id pawl.ID, at pawl.Moment, q pawl.StepQuery) ([]pawl.StepView, string, error) {
+	if err := e.job(ctx, id); err != nil {
+		return nil, "", err
+	}
+	return e.of.PastSteps(ctx, id, at, q)
+}
+
+func (e *Engine) Grid(ctx context.Context, id pawl.ID, node string, at pawl.Moment) (*explain.Grid, error) {
+	return when(e.job(ctx, id), func() (*explain.Grid, error) { return e.of.Grid(ctx, id, node, at) })
+}
+
+func (e *Engine) Timeline(ctx context.Context, id pawl.ID, step string, at pawl.Moment) (*explain.Timeline, error) {
+	return when(e.job(ctx, id), func() (*explain.Timeline, error) { return e.of.Timeline(ctx, id, step, at) })
+}
+
+func (e *Engine) Moments(ctx context.Context, id pawl.ID, buckets int) (*explain.Moments, error) {
+	return when(e.job(ctx, id), func() (*explain.Moments, error) { return e.of.Moments(ctx, id, buckets) })
+}
+
+func (e *Engine) Attempts(ctx context.Context, step pawl.ID) ([]explain.Attempt, int, error) {
+	if _, _, _, err := e.Step(ctx, step); err != nil {
+		return nil, 0, err
+	}
+	return e.of.Attempts(ctx, step)
+}
