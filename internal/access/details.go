@@ -1,7 +1,9 @@
 package access
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/explain"
@@ -14,6 +16,13 @@ type Details interface {
 	Grid(ctx context.Context, id pawl.ID, node string, at pawl.Moment) (*explain.Grid, error)
 	Timeline(ctx context.Context, id pawl.ID, step string, at pawl.Moment) (*explain.Timeline, error)
 	Moments(ctx context.Context, id pawl.ID, buckets int) (*explain.Moments, error)
+	Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen []explain.Chosen, more bool, err error)
+
+	// Remember returns what a request of an actor has made, and whether it was made before: with
+	// a request id, the first result is stored, for an hour. Another request with that id is
+	// refused (J8).
+	Remember(ctx context.Context, workspace, endpoint string, c pawl.Change, request any, make func() (json.RawMessage, error)) (made json.RawMessage, again bool, err error)
+
 	Attempts(ctx context.Context, step pawl.ID) (all []explain.Attempt, omitted int, err error)
 }
 
@@ -36,6 +45,22 @@ func (e *Engine) Timeline(ctx context.Context, id pawl.ID, step string, at pawl.
 
 func (e *Engine) Moments(ctx context.Context, id pawl.ID, buckets int) (*explain.Moments, error) {
 	return when(e.job(ctx, id), func() (*explain.Moments, error) { return e.of.Moments(ctx, id, buckets) })
+}
+
+// Choose looks at one workspace: the named one, or the default one.
+func (e *Engine) Choose(ctx context.Context, q pawl.JobQuery, most int) ([]explain.Chosen, bool, error) {
+	if err := in(ctx, q.Workspace); err != nil {
+		return nil, false, err
+	}
+	q.Workspace = cmp.Or(q.Workspace, pawl.DefaultWorkspace)
+	return e.of.Choose(ctx, q, most)
+}
+
+func (e *Engine) Remember(ctx context.Context, workspace, endpoint string, c pawl.Change, request any, make func() (json.RawMessage, error)) (json.RawMessage, bool, error) {
+	if err := in(ctx, workspace); err != nil {
+		return nil, false, err
+	}
+	return e.of.Remember(ctx, workspace, endpoint, c, request, make)
 }
 
 func (e *Engine) Attempts(ctx context.Context, step pawl.ID) ([]explain.Attempt, int, error) {

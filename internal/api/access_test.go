@@ -137,6 +137,7 @@ var bodies = map[string]string{
 	"create-schedule":   `{"name":"again","workflow":"order","cron":"@daily","workspace_id":"WORKSPACE"}`,
 	"replace-schedule":  `{"workflow":"order","cron":"@hourly"}`,
 	"preview-schedule":  `{"cron":"@daily"}`,
+	"change-jobs":       `{"jobs":["JOB"],"workspace_id":"WORKSPACE"}`,
 	"set-quota":         `{"slots":3}`,
 	"set-quotas":        `{"quotas":[{"name":"queue/a","slots":2}]}`,
 	"preset-quotas":     `{"preset":"hierarchy"}`,
@@ -210,7 +211,7 @@ func (g *guarded) records(admin string) *target {
 	worker := ok(g.as(admin, "GET", "/api/workers", "")).field(g.t, "items.0.id").(string)
 	_, token := g.token("victim", nil, pawl.RoleViewer)
 	return &target{workspace: "default", byQuery: map[string]string{"job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "services": "web", "queue": "billing"}}
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "services": "web", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.

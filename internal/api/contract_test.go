@@ -287,6 +287,12 @@ func testContract(t *testing.T, d *drive) {
 	d.want(422, "POST", "/api/jobs/batch", `{"jobs":[]}`)
 	d.want(200, "GET", "/api/stuck?for=0s&status=RUNNING&workflow=order", "")
 
+	d.want(200, "POST", "/api/bulk/pause", `{"filter":{"workflow":"order","status":["RUNNING"]},"dry_run":true}`)
+	d.want(200, "POST", "/api/bulk/cancel", `{"jobs":["`+again+`"]}`)
+	d.want(409, "POST", "/api/bulk/cancel", `{"filter":{"workflow":"none"},"expect":1}`)
+	d.want(422, "POST", "/api/bulk/cancel", `{}`)
+	d.want(200, "GET", "/api/jobs?q=RDE&fields=summary", "")
+	d.want(404, "GET", "/api/jobs?schedule=none", "")
 	d.want(200, "GET", "/api/diff?a="+again+"&b="+third, "")
 	d.want(404, "GET", "/api/diff?a="+again+"&b=j_1", "")
 

@@ -106,7 +106,7 @@ func (e *Engine) Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration
 	if q.Limit > 0 {
 		query.Set("limit", fmt.Sprint(min(q.Limit, maxPage)))
 	}
-	if q.Depth != nil || q.Parent != "" || q.Continues != "" || q.CreatedAfter != 0 || q.CreatedBefore != 0 || q.Before != "" || q.TimedOut {
+	if q.Depth != nil || q.Parent != "" || q.Continues != "" || q.CreatedAfter != 0 || q.CreatedBefore != 0 || q.Before != "" || q.TimedOut || q.Schedule != "" || q.Text != "" || q.Summary {
 		return nil, unsupported("a list of stuck jobs by more than workspace, states and workflow", "leave the others out")
 	}
 	var p page[pawl.StuckJob]
