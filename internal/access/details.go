@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/explain"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // Details are reads of an engine beside those of link.Engine: what pages show of one job. See
@@ -23,6 +24,9 @@ type Details interface {
 	// refused (J8).
 	Remember(ctx context.Context, workspace, endpoint string, c pawl.Change, request any, make func() (json.RawMessage, error)) (made json.RawMessage, again bool, err error)
 
+	CountApprovals(ctx context.Context, workspace string, most int) (n int, more bool, err error)
+	Context(ctx context.Context, step pawl.ID) (*explain.Context, error)
+	StepLog(ctx context.Context, step pawl.ID, claim int, after store.LogPlace) ([]pawl.Chunk, error)
 	Attempts(ctx context.Context, step pawl.ID) (all []explain.Attempt, omitted int, err error)
 }
 
@@ -61,6 +65,33 @@ func (e *Engine) Remember(ctx context.Context, workspace, endpoint string, c paw
 		return nil, false, err
 	}
 	return e.of.Remember(ctx, workspace, endpoint, c, request, make)
+}
+
+// CountApprovals adds those of the principal's workspaces.
+func (e *Engine) CountApprovals(ctx context.Context, workspace string, most int) (n int, more bool, err error) {
+	workspaces, err := within(ctx, workspace)
+	for _, w := range workspaces {
+		found, others, err := e.of.CountApprovals(ctx, w, most-n)
+		if err != nil {
+			return 0, false, err
+		}
+		n, more = n+found, more || others
+	}
+	return n, more, err
+}
+
+func (e *Engine) Context(ctx context.Context, step pawl.ID) (*explain.Context, error) {
+	if _, _, _, err := e.Step(ctx, step); err != nil {
+		return nil, err
+	}
+	return e.of.Context(ctx, step)
+}
+
+func (e *Engine) StepLog(ctx context.Context, step pawl.ID, claim int, after store.LogPlace) ([]pawl.Chunk, error) {
+	if _, _, _, err := e.Step(ctx, step); err != nil {
+		return nil, err
+	}
+	return e.of.StepLog(ctx, step, claim, after)
 }
 
 func (e *Engine) Attempts(ctx context.Context, step pawl.ID) ([]explain.Attempt, int, error) {
