@@ -125,6 +125,7 @@ var bodies = map[string]string{
 	"submit-job":        `{"workflow":"order","workspace_id":"WORKSPACE"}`,
 	"submit-jobs":       `{"jobs":[{"workflow":"order","workspace_id":"WORKSPACE"}]}`,
 	"retry-job":         `{}`,
+	"check-submission":  `{"workflow":"order","workspace_id":"WORKSPACE"}`,
 	"move-job":          `{"version":1}`,
 	"signal-job":        `{"name":"paid"}`,
 	"redact-job":        `{"reason":"r"}`,
@@ -210,8 +211,8 @@ func (g *guarded) records(admin string) *target {
 	step := ok(g.as(admin, "GET", "/api/jobs/"+job+"/steps", "")).field(g.t, "items.0.id").(string)
 	worker := ok(g.as(admin, "GET", "/api/workers", "")).field(g.t, "items.0.id").(string)
 	_, token := g.token("victim", nil, pawl.RoleViewer)
-	return &target{workspace: "default", byQuery: map[string]string{"q": "nothing", "job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "services": "web", "queue": "billing"}}
+	return &target{workspace: "default", byQuery: map[string]string{"entity": job, "q": "nothing", "job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.
@@ -243,7 +244,7 @@ func TestOtherWorkspaces(t *testing.T) {
 			path, body := to.request(o)
 			a := g.ask(foreign, o, path, body)
 			named := strings.Contains(path, "workspace_id=") || strings.Contains(body, "workspace_id") ||
-				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=") || strings.HasPrefix(path, "/api/diff")
+				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=") || strings.HasPrefix(path, "/api/diff") || strings.Contains(path, "entity=")
 			switch {
 			case o.Everywhere:
 				if a.status != http.StatusForbidden {
@@ -264,7 +265,7 @@ func TestOtherWorkspaces(t *testing.T) {
 				t.Errorf("%s: what is elsewhere differs from what is nowhere (-nowhere +elsewhere):\n%s", o.ID, diff)
 			}
 			// Lists that name no workspace.
-			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "compare-jobs" && o.ID != "search" && o.ID != "list-quotas" && o.ID != "get-usage" {
+			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "compare-jobs" && o.ID != "search" && o.ID != "query-audit" && o.ID != "list-quotas" && o.ID != "get-usage" {
 				all := g.ask(foreign, o, bare, "")
 				mine := all.status == http.StatusOK || all.status == http.StatusNotFound && strings.Contains(string(all.body), "workspace") // of "default"
 				if !mine || strings.Contains(string(all.body), "order") || strings.Contains(string(all.body), "clerk") || strings.Contains(string(all.body), `"PENDING":1`) || strings.Contains(string(all.body), `"RUNNING":1`) {

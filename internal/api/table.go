@@ -160,7 +160,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
 		s.scheduleOperations(), s.tokenOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations(),
-		s.serviceOperations(), s.rehearsalOperations(), s.detailOperations(), s.bulkOperations(), s.overviewOperations(), s.stepLogOperations())
+		s.serviceOperations(), s.rehearsalOperations(), s.detailOperations(), s.bulkOperations(), s.overviewOperations(), s.stepLogOperations(), s.checkOperations())
 }
 
 const (

@@ -123,6 +123,9 @@ func (r *request) replay(ctx context.Context, out reply) (done bool, err error) 
 // execute commits a command, once per request, and returns its error. out receives the
 // result of an earlier execution, and may be nil.
 func (e *Engine) execute(ctx context.Context, r *request, cmd command, out reply) error {
+	if trying(ctx) {
+		return e.committer.one(ctx, trial{cmd})
+	}
 	if r == nil {
 		return e.committer.one(ctx, cmd)
 	}
