@@ -523,6 +523,7 @@ func testContract(t *testing.T, d *drive) {
 	d.want(422, "GET", "/api/events?event=explode", "")
 	d.want(404, "GET", "/api/events?job_id=j_1", "")
 	d.want(404, "GET", "/api/steps/st_1/log/follow", "")
+	d.want(200, "GET", "/api/jobs/"+away+"/logs/search?q=tail", "")
 	if followed := d.want(200, "GET", "/api/steps/"+one+"/log/follow?claim=1", "", "Last-Event-ID", "1.stdout.3").body; !bytes.Contains(followed, []byte("event: end")) {
 		t.Errorf("the log of an attempt that has ended: %s", followed)
 	}

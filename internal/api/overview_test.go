@@ -75,6 +75,17 @@ func TestStepLog(t *testing.T) {
 		t.Errorf("compressed: %d bytes, %v", len(zipped.body), zipped.header)
 	}
 
+	job := s.want(200, "GET", "/api/steps/"+step, "").field(t, "job_id").(string)
+	s.want(200, "POST", path+"?claim=1&stream=stderr&offset=0", "first\nsplit nee")
+	s.want(200, "POST", path+"?claim=1&stream=stderr&offset=15", "dle here\n")
+	hits := s.want(200, "GET", "/api/jobs/"+job+"/logs/search?q=needle", "")
+	if n := len(hits.field(t, "items").([]any)); n != 1 || hits.field(t, "items.0.offset") != 12.0 || hits.field(t, "items.0.stream") != "stderr" {
+		t.Errorf("a text that stands in two pieces: %s", hits.body)
+	}
+	many := s.want(200, "GET", "/api/jobs/"+job+"/logs/search?q=line", "")
+	if n := len(many.field(t, "items").([]any)); n != 100 {
+		t.Errorf("a text of 1,000 lines of one piece is found %d times", n)
+	}
 	followed := make(chan string, 1)
 	go func() { followed <- string(s.do("GET", path+"/follow", "", "Last-Event-ID", "1.stdout.15000").body) }()
 	s.want(200, "POST", path+"?claim=1&offset=16000", "the last line\n")

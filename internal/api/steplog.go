@@ -22,6 +22,8 @@ func (s *Service) stepLogOperations() []operation {
 	return []operation{
 		{id: "read-step-log", method: get, path: "/api/steps/{id}/log", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: "steps",
 			summary: "Read a stream of an attempt", detail: "Reads the bytes that one claim of a step has printed, from an offset on, or the last ones. What was cut in the middle is left out: the header Pawl-Offset has the offset of the first byte, and Pawl-Cut that of the cut, if there is one. It is compressed if Accept-Encoding has gzip.", add: streamsLog(s, s.readStepLog)},
+		{id: "search-job-logs", method: get, path: "/api/jobs/{id}/logs/search", role: Viewer, errors: []Slug{SlugNotFound}, tag: "jobs",
+			summary: "Find text in the logs of a job", detail: "Finds lines that contain a text, in the order of the logs: of each piece of a log, which has 64 KiB at most, the first 100. A page has 1,000 at most, and reads 16 MiB at most: it may be short, or empty, though there is a next one.", add: does(s, s.searchLogs)},
 		{id: "follow-step-log", method: get, path: "/api/steps/{id}/log/follow", role: Viewer, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: "steps",
 			summary: "Follow a stream of an attempt", detail: "Streams what a claim of a step prints as server-sent events, from its beginning, until it ends: the event chunk has offset, at and text, and the id CLAIM.STREAM.OFFSET of what follows, with which Last-Event-ID goes on; the event end has the state of the step.", add: s.addStepLog},
 	}
@@ -276,4 +278,94 @@ func jsonOf(v any) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// A found is a line of a log that contains a text.
+type found struct {
+	Step   string `json:"step" doc:"The key of the step."`
+	Claim  int    `json:"claim"`
+	Stream string `json:"stream"`
+	Offset int64  `json:"offset" doc:"Of the text, in the stream."`
+	Line   string `json:"line" doc:"The line, or 200 bytes around the text of a longer one."`
+}
+
+// Bounds of a search in logs.
+const (
+	maxSearchedLog = 16 << 20 // bytes
+	searchedAtOnce = 10       // pieces
+	maxFound       = 100      // lines of a piece
+	maxLine        = 200      // bytes beside the text
+)
+
+func (s *Service) searchLogs(ctx context.Context, in *struct {
+	JobPath
+	Cursor string `query:"cursor" maxLength:"2048" doc:"next of the page before, with the same other parameters."`
+	Text   string `query:"q" required:"true" minLength:"1" maxLength:"200" doc:"The text, byte by byte."`
+	Step   string `query:"step" maxLength:"256" doc:"Only of this step, by its key."`
+}) (*body[page[found]], error) {
+	id, err := in.job()
+	if err != nil {
+		return nil, err
+	}
+	w := Window{Limit: searchedAtOnce, Cursor: in.Cursor}
+	return placedPage(w, []any{"search", in.ID, in.Text, in.Step}, func(after string, _ int) (all []found, next string, err error) {
+		f := finder{text: in.Text}
+		for next = after; ; {
+			var lines []pawl.LogLine
+			if lines, next, err = s.Engine.LogPage(ctx, id, pawl.LogQuery{Step: in.Step, After: next, Limit: searchedAtOnce}); err != nil {
+				return nil, "", err
+			}
+			for i := range lines {
+				f.add(&lines[i])
+			}
+			if next == "" || len(f.all) >= maxFound || f.bytes >= maxSearchedLog {
+				return f.all, next, nil
+			}
+		}
+	})
+}
+
+// A finder looks for a text in pieces of logs, also where two pieces of a stream meet.
+type finder struct {
+	text   string
+	bytes  int
+	all    []found
+	before pawl.LogLine // the end of the piece before
+}
+
+func (f *finder) add(l *pawl.LogLine) {
+	f.bytes += len(l.Text)
+	piece := *l
+	if b := &f.before; b.Step == l.Step && b.Claim == l.Claim && b.Stream == l.Stream && b.Offset+int64(len(b.Text)) == l.Offset {
+		piece.Offset, piece.Text = b.Offset, b.Text+l.Text
+	}
+	for from, most := 0, len(f.all)+maxFound; len(f.all) < most; {
+		i := strings.Index(piece.Text[from:], f.text)
+		if i < 0 {
+			break
+		}
+		i += from
+		f.all = append(f.all, found{l.Step, l.Claim, l.Stream, piece.Offset + int64(i), lineAround(piece.Text, i, len(f.text))})
+		end := strings.IndexByte(piece.Text[i:], '\n')
+		if end < 0 {
+			break
+		}
+		from = i + end
+	}
+	f.before = piece
+	if keep := len(f.text) - 1; len(piece.Text) > keep { // what was looked through cannot be found again
+		f.before.Offset, f.before.Text = piece.Offset+int64(len(piece.Text)-keep), piece.Text[len(piece.Text)-keep:]
+	}
+}
+
+// lineAround returns the line of a text that is at a place, without what is far away.
+func lineAround(all string, at, length int) string {
+	first := max(strings.LastIndexByte(all[:at], '\n')+1, at-maxLine/2)
+	last := at + length
+	if end := strings.IndexByte(all[last:], '\n'); end >= 0 {
+		last += min(end, maxLine/2)
+	} else {
+		last = min(len(all), last+maxLine/2)
+	}
+	return strings.ToValidUTF8(all[first:last], "\ufffd")
 }
