@@ -3,6 +3,7 @@ package pawl
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -58,10 +59,40 @@ type EventFilter struct {
 	Job       string          // id of a job: only it and its steps
 	Machines  []string        // only of these: job, step, worker, schedule; none: of all
 	Events    []machine.Event // only these, such as success; none: all
+	Topics    []string        // only what one of these is about; none: all. See Topics
 	After     string          // Token of an event: only what follows; empty: from now on, after an EventHello
 
 	within []string // see Within
 }
+
+// Topics are what EventFilter.Topics may have, beside "job:" and the id of a job, for it and its
+// steps. jobs, workers and schedules are the moves of these. queues are moves of steps into and
+// out of queues, or to and from workers. approvals are moves of steps that begin or end to wait
+// for something other than a worker: approvals are among them. machines is everything.
+var Topics = []string{"jobs", "workers", "schedules", "queues", "approvals", "machines"}
+
+// about reports whether an event is about a topic.
+func (e *Event) about(topic string) bool {
+	from := machine.State("")
+	if e.From != nil {
+		from = *e.From
+	}
+	step := e.Machine == lifecycle.Step.Name && from != e.To
+	switch topic {
+	case "jobs", "workers", "schedules":
+		return e.Machine+"s" == topic
+	case "queues":
+		return step && (from == lifecycle.StepEnqueued || e.To == lifecycle.StepEnqueued || from == lifecycle.StepInProgress)
+	case "approvals":
+		return step && (from == lifecycle.StepInProgress || e.To == lifecycle.StepInProgress) && !strings.HasPrefix(e.Actor, WorkerPrefix)
+	case "machines":
+		return true
+	}
+	return e.JobID != "" && strings.TrimPrefix(topic, topicJob) == e.JobID
+}
+
+// topicJob begins the topic of one job.
+const topicJob = "job:"
 
 // Within returns the filter, restricted to some workspaces.
 func (f EventFilter) Within(workspaces []string) EventFilter {
@@ -74,6 +105,14 @@ func (f *EventFilter) Check() error {
 	if f.Job != "" {
 		if _, err := ParseID(JobPrefix, f.Job); err != nil {
 			return err
+		}
+	}
+	for _, topic := range f.Topics {
+		if slices.Contains(Topics, topic) {
+			continue
+		}
+		if id, is := strings.CutPrefix(topic, topicJob); !is || !isJob(id) {
+			return Errorf(Invalid, "topic %.100q: want %s or job:ID", topic, strings.Join(Topics, ", "))
 		}
 	}
 	all := []*machine.Machine{lifecycle.Job, lifecycle.Step, lifecycle.Worker, lifecycle.Schedule}
@@ -93,8 +132,27 @@ func (f *EventFilter) Check() error {
 	return nil
 }
 
+func isJob(id string) bool {
+	_, err := ParseID(JobPrefix, id)
+	return err == nil
+}
+
+// Jobs returns the ids of the jobs that the filter names.
+func (f *EventFilter) Jobs() (ids []string) {
+	if f.Job != "" {
+		ids = append(ids, f.Job)
+	}
+	for _, topic := range f.Topics {
+		if id, is := strings.CutPrefix(topic, topicJob); is {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Admits reports whether the filter selects an EventTransition.
 func (f *EventFilter) Admits(e *Event) bool {
 	return (f.Workspace == "" || f.Workspace == e.Workspace) && (len(f.within) == 0 || slices.Contains(f.within, e.Workspace)) && (f.Job == "" || f.Job == e.JobID) &&
-		(len(f.Machines) == 0 || slices.Contains(f.Machines, e.Machine)) && (len(f.Events) == 0 || slices.Contains(f.Events, e.Event))
+		(len(f.Machines) == 0 || slices.Contains(f.Machines, e.Machine)) && (len(f.Events) == 0 || slices.Contains(f.Events, e.Event)) &&
+		(len(f.Topics) == 0 || slices.ContainsFunc(f.Topics, e.about))
 }

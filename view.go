@@ -247,8 +247,13 @@ type JobQuery struct {
 	Continues     string    // id of a job: only those that continue it
 	CreatedAfter  Timestamp // only jobs made at this time or later
 	CreatedBefore Timestamp // only jobs made before this time
+	Schedule      string    // name of a schedule of the workspace, or of the default one: only jobs that it made
+	Text          string    // only jobs whose workflow or description contains it, in any case of ASCII letters
 	Before        string    // id of a job: only older ones
 	Limit         int       // 1 to 1000; 0 is 50
+
+	// Summary leaves out inputs, outputs, errors and metadata: these are not read.
+	Summary bool
 }
 
 // A StepQuery selects steps of one job for a list, in the order of the workflow. The zero
@@ -259,6 +264,9 @@ type StepQuery struct {
 	Node     string // only this node and its instances
 	After    string // id of a step: only those behind it
 	Limit    int    // 1 to 1000; 0 is 50
+
+	// Summary leaves out outputs, errors and what steps wait for: these are not read.
+	Summary bool
 }
 
 // A Change says who requests an operation, and why.

@@ -141,6 +141,56 @@ type declared struct {
 	list []Input
 }
 
+// InputFaults returns what is wrong with given inputs, by name: what is not declared or not of
+// its type, and what is required and missing. None means that BindInputs accepts them.
+func (d *Definition) InputFaults(given map[string]any) map[string]string {
+	faults := map[string]string{}
+	s := d.declaredInputs()
+	for name, v := range given {
+		if _, err := s.bind(name, v); err != nil {
+			faults[name] = err.Error()
+		}
+	}
+	for i := range s.list {
+		in := &s.list[i]
+		if _, ok := given[in.Name]; !ok && in.Required {
+			faults[in.Name] = fmt.Sprintf("%s %q is required: want %s", s.noun, in.Name, in.Type.noun())
+		}
+	}
+	return faults
+}
+
+// InputSchema returns the inputs as a JSON Schema of the draft 2020-12. A pattern is one of RE2,
+// and matches anywhere in the text.
+func (d *Definition) InputSchema() json.RawMessage {
+	properties, required := map[string]any{}, []string{}
+	for i := range d.Inputs {
+		in := &d.Inputs[i]
+		p := map[string]any{"type": in.Type}
+		if in.Description != "" {
+			p["description"] = in.Description
+		}
+		if in.Default != nil {
+			p["default"] = in.Default
+		}
+		if in.Pattern != "" {
+			p["pattern"] = in.Pattern
+		}
+		if len(in.Enum) > 0 {
+			p["enum"] = in.Enum
+		}
+		if properties[in.Name] = p; in.Required {
+			required = append(required, in.Name)
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+		"properties": properties, "required": required, "additionalProperties": false})
+	if err != nil {
+		panic(err) // it has only what was decoded
+	}
+	return raw
+}
+
 func (s declared) bindAll(given map[string]any) (json.RawMessage, error) {
 	bound := map[string]any{}
 	var faults []string

@@ -11,14 +11,16 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/remote"
 )
 
 // overServer are the commands that work through a server: they use nothing but a client. A
 // worker does, too. A name stands for what is below it, too.
-var overServer = []string{"approve", "audit", "events", "job", "jobs", "machine", "plan", "prune", "quota", "reject", "schedule", "step", "submit",
+var overServer = []string{"approve", "audit", "events", "job", "jobs", "machine", "plan", "prune", "quota", "reject", "schedule", "service", "step", "submit",
 	"token", "webhook", "worker", "workflow"}
 
-// neutral are the commands that need neither a server nor a database.
+// neutral are the commands that need neither a server nor a database. What is rehearsed works
+// on a file alone, and on a server only if --server names one.
 var neutral = []string{"", "__complete", "__completeNoDesc", "completion", "help", "simulate", "validate", "verify", "version"}
 
 // isOf reports whether a command is one of those named, or below one.
@@ -65,8 +67,15 @@ func insteadOf(c *cobra.Command) string {
 }
 
 // onServer calls f with a client of the server.
-func (a *app) onServer(ctx context.Context, f func(*client.Client) error) (err error) {
-	c := client.Config{Workspace: a.workspace, Actor: a.actor()}
+func (a *app) onServer(ctx context.Context, f func(*client.Client) error) error {
+	return a.onRemote(ctx, func(e *remote.Engine) error {
+		return f(client.Over(e, client.Config{Workspace: a.workspace, Actor: a.actor()}, nil))
+	})
+}
+
+// onRemote calls f with the engine of the server.
+func (a *app) onRemote(ctx context.Context, f func(*remote.Engine) error) (err error) {
+	var c remote.Config
 	if c.Token, err = a.token(); err != nil {
 		return err
 	}
@@ -83,12 +92,12 @@ func (a *app) onServer(ctx context.Context, f func(*client.Client) error) (err e
 			return err
 		}
 	}
-	cl, err := client.Open(ctx, a.server, c)
+	e, err := remote.Open(ctx, a.server, c)
 	if err != nil {
 		return badServer(err)
 	}
-	defer func() { err = errors.Join(err, cl.Close()) }()
-	return f(cl)
+	defer e.Close()
+	return f(e)
 }
 
 const (

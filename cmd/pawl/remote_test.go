@@ -142,7 +142,7 @@ func TestServerFlag(t *testing.T) {
 			t.Errorf("%s: exit code %d and %q, want %d and %q", tt.name, code, stderr, tt.code, tt.says)
 		}
 	}
-	for _, local := range []string{"run x", "exec x", "dev", "server", "supervise x", "service list", "migrate status", "bench", "doctor"} {
+	for _, local := range []string{"run x", "exec x", "dev", "server", "supervise x", "migrate status", "bench", "doctor"} {
 		code, _, stderr := here(env, append([]string{"--server", away}, strings.Fields(local)...)...)
 		if code != codeInvalid || !strings.Contains(stderr, "not through a server") {
 			t.Errorf("%s: exit code %d and %q, want %d", local, code, stderr, codeInvalid)

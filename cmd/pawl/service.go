@@ -14,12 +14,15 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/remote"
 )
 
 const serviceLong = `Show the services of the supervisors and servers of this user on this machine, and give
 them orders. The sockets of these processes are in $PAWL_RUNTIME_DIR, else in
 $XDG_RUNTIME_DIR/pawl, else in pawl-UID in the folder for temporary files; only their own
 user can use them.
+
+With --server they are those of that server's machine and user.
 
 A SERVICE is an id, or HOST/ID if several supervisors have a service of that id. --host
 limits the command to one of them.
@@ -78,7 +81,7 @@ func (a *app) services(ctx context.Context, host, form string) error {
 	case len(all) > 0:
 		err = console.Table(a.stdout, console.Fit(console.ServiceRows(all, a.outZone()), a.width()))
 	case silent == nil && len(hosts) == 0:
-		fmt.Fprintln(a.stderr, "no supervisor runs in "+control.Dir(a.getenv))
+		fmt.Fprintln(a.stderr, "no supervisor runs "+a.where())
 		console.Say(a.stderr, "hint", console.Hint(a.noHost("")))
 	case silent == nil:
 		fmt.Fprintln(a.stderr, "no services")
@@ -86,16 +89,32 @@ func (a *app) services(ctx context.Context, host, form string) error {
 	return cmp.Or(err, silent)
 }
 
-// hosts returns the living hosts, or the named one; see control.Alive.
-func (a *app) hosts(ctx context.Context, only string) ([]*control.Client, error) {
+// hosts returns the living hosts of this machine, or of that of the server, or the named one; see
+// control.Alive.
+func (a *app) hosts(ctx context.Context, only string) (hosts []*control.Client, err error) {
+	if a.server != "" {
+		bad := a.onRemote(ctx, func(e *remote.Engine) error {
+			hosts, err = control.Via(ctx, e, only)
+			return nil
+		})
+		return hosts, errors.Join(bad, err)
+	}
 	return control.Alive(ctx, control.Dir(a.getenv), only)
+}
+
+// where says which hosts are looked at.
+func (a *app) where() string {
+	if a.server != "" {
+		return "on the machine of the server"
+	}
+	return "in " + control.Dir(a.getenv)
 }
 
 const listHint = "list what runs with: pawl service list"
 
 // noHost returns the error of a command that needs a host while none runs.
 func (a *app) noHost(only string) error {
-	e := &pawl.Error{Kind: pawl.Unavailable, Message: "no supervisor runs in " + control.Dir(a.getenv), Hint: "start one with: pawl supervise FILE"}
+	e := &pawl.Error{Kind: pawl.Unavailable, Message: "no supervisor runs " + a.where(), Hint: "start one with: pawl supervise FILE"}
 	if only != "" {
 		e.Message, e.Hint = fmt.Sprintf("no supervisor %.100q runs", only), listHint
 	}

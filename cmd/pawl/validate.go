@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/remote"
 	"github.com/pawl-dev/pawl/internal/simulate"
 	"github.com/pawl-dev/pawl/internal/verify"
 	"github.com/pawl-dev/pawl/workflow"
@@ -21,18 +22,31 @@ func newValidate(a *app) *cobra.Command {
 		Long:    "Check workflow files, and service files for \"pawl supervise\" (which have the key\nservices), and report every mistake as FILE:LINE:COLUMN. Nothing is stored or started, and\nno database is needed.\n\nExit codes: 0 all files are valid, 2 one is invalid, 3 one does not exist.",
 		Example: "  pawl validate nightly.yaml\n  pawl validate workflows/*.yaml",
 		Args:    want(1, -1, "a FILE"),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.validate(args) },
+		RunE:    func(c *cobra.Command, args []string) error { return a.validate(c.Context(), args) },
 	}
 }
 
-func (a *app) validate(paths []string) error {
+func (a *app) validate(ctx context.Context, paths []string) error {
 	return all(a, paths, func(path string) error {
 		what, err := files.Check(path)
+		if err == nil && a.server != "" {
+			err = a.accepted(ctx, path)
+		}
 		if err == nil {
 			fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, what)
 		}
 		return err
 	})
+}
+
+// accepted returns an error unless the server accepts the workflow in a file. Files of services
+// are for a supervisor of the same version.
+func (a *app) accepted(ctx context.Context, path string) error {
+	def, err := files.ReadWorkflow(path)
+	if err != nil {
+		return nil
+	}
+	return a.onRemote(ctx, func(e *remote.Engine) error { return e.Validate(ctx, def.Canonical()) })
 }
 
 const planLong = `Show what a workflow would do, without running it: its steps by level, each level after
@@ -64,6 +78,11 @@ func newPlan(a *app) *cobra.Command {
 			}
 			if c.Flags().Changed("against") {
 				return a.planAgainst(c.Context(), def, against, form)
+			}
+			if a.server != "" {
+				if err := a.accepted(c.Context(), args[0]); err != nil {
+					return err
+				}
 			}
 			return a.plan(def, form)
 		},
@@ -123,7 +142,7 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 	if err != nil {
 		return err
 	}
-	report, err := verify.Verify(ctx, def, given)
+	report, err := a.explored(ctx, def, given)
 	if err != nil {
 		return err
 	}
@@ -142,6 +161,14 @@ func (a *app) verifyWorkflow(ctx context.Context, path string, in *inputFlags, f
 		return exit{codeFailed}
 	}
 	return nil
+}
+
+// explored verifies a workflow, here or on the server.
+func (a *app) explored(ctx context.Context, def *workflow.Definition, given map[string]any) (report *verify.Report, err error) {
+	if a.server == "" {
+		return verify.Verify(ctx, def, given)
+	}
+	return report, a.onRemote(ctx, func(e *remote.Engine) error { return e.Verify(ctx, def.Canonical(), given, &report) })
 }
 
 const simulateLong = `Run a workflow on a simulated clock, with made-up outcomes, and show what happens. No step
@@ -173,11 +200,11 @@ func newSimulate(a *app) *cobra.Command {
 		Use: "simulate FILE", Short: "Run a workflow file on a simulated clock", Long: simulateLong,
 		Example: "  pawl simulate nightly.yaml --seed 7\n  pawl simulate nightly.yaml --seed 7 --faults kill,slow\n  pawl simulate nightly.yaml --runs 100",
 		Args:    want(1, 1, "a FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			return a.simulate(args[0], &f)
+			return a.simulate(c.Context(), args[0], &f)
 		},
 	}
 	f.inputs.bind(c)
@@ -214,7 +241,7 @@ func (f *simulateFlags) check() error {
 	return cmp.Or(err, oneOf("output", f.form, formText, formJSON))
 }
 
-func (a *app) simulate(path string, f *simulateFlags) error {
+func (a *app) simulate(ctx context.Context, path string, f *simulateFlags) error {
 	def, err := files.ReadWorkflow(path)
 	if err != nil {
 		return err
@@ -223,11 +250,11 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 	if cfg.Inputs, err = f.inputs.known(def); err != nil {
 		return err
 	}
-	if f.runs > 1 {
-		o, err := simulate.Many(def, cfg, f.runs)
-		if err != nil {
-			return err
-		}
+	result, o, err := a.simulated(ctx, def, cfg, f.runs)
+	if err != nil {
+		return err
+	}
+	if o != nil {
 		if err := console.Outlook(a.stdout, a.stderr, o, f.form == formJSON); err != nil {
 			return err
 		}
@@ -235,10 +262,6 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 			return exit{codeFailed}
 		}
 		return nil
-	}
-	result, err := simulate.Run(def, cfg)
-	if err != nil {
-		return err
 	}
 	err = a.show(f.form, result, func() error {
 		_, err := fmt.Fprint(a.stdout, console.PrintableLines(result.Text()))
@@ -248,4 +271,21 @@ func (a *app) simulate(path string, f *simulateFlags) error {
 		err = exit{codeFailed}
 	}
 	return err
+}
+
+// simulated simulates a workflow, here or on the server: once, or several seeds.
+func (a *app) simulated(ctx context.Context, def *workflow.Definition, c simulate.Config, runs int) (result *simulate.Result, o *simulate.Outlook, err error) {
+	switch {
+	case a.server != "":
+		s := remote.Simulation{Definition: def.Canonical(), Inputs: c.Inputs, Seed: c.Seed, Runs: runs, Faults: []string{}}
+		for _, f := range c.Faults {
+			s.Faults = append(s.Faults, string(f))
+		}
+		err = a.onRemote(ctx, func(e *remote.Engine) error { return e.Simulate(ctx, s, &result, &o) })
+	case runs > 1:
+		o, err = simulate.Many(ctx, def, c, runs)
+	default:
+		result, err = simulate.Run(ctx, def, c)
+	}
+	return result, o, err
 }

@@ -20,6 +20,7 @@ import (
 type Source interface {
 	link.Engine
 	link.Remote
+	Details
 
 	// JobWorkspace returns the id and the workspace of a job, and WorkerWorkspace that of a
 	// worker. The error is of kind NotFound if there is none.

@@ -8,8 +8,8 @@ import (
 
 // Visible returns the filter of events, restricted to what the principal sees.
 func (e *Engine) Visible(ctx context.Context, q pawl.EventFilter) (pawl.EventFilter, error) {
-	if q.Job != "" {
-		id, err := pawl.ParseID(pawl.JobPrefix, q.Job)
+	for _, job := range q.Jobs() {
+		id, err := pawl.ParseID(pawl.JobPrefix, job)
 		if err == nil {
 			err = e.job(ctx, id)
 		}

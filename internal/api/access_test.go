@@ -44,7 +44,7 @@ type guardedOperation struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true}}
+	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true, sockets: openShop(t)}}
 	g.examine = func() []health.Finding { return nil }
 	g.open()
 	t.Cleanup(func() { g.close() })
@@ -95,7 +95,7 @@ func (g *guarded) as(secret, method, path, body string, headers ...string) *answ
 // ask sends a request of an operation. Of a stream that does not end only the status is read.
 func (g *guarded) ask(secret string, o *guardedOperation, path, body string) *answer {
 	g.t.Helper()
-	if o.ID != "stream-events" {
+	if o.ID != "stream-events" && o.ID != "follow-step-log" {
 		return g.as(secret, o.method, path, body)
 	}
 	r, err := http.NewRequestWithContext(g.t.Context(), o.method, g.url+path, nil)
@@ -125,16 +125,20 @@ var bodies = map[string]string{
 	"submit-job":        `{"workflow":"order","workspace_id":"WORKSPACE"}`,
 	"submit-jobs":       `{"jobs":[{"workflow":"order","workspace_id":"WORKSPACE"}]}`,
 	"retry-job":         `{}`,
+	"check-submission":  `{"workflow":"order","workspace_id":"WORKSPACE"}`,
 	"move-job":          `{"version":1}`,
 	"signal-job":        `{"name":"paid"}`,
 	"redact-job":        `{"reason":"r"}`,
 	"resolve-step":      `{"output":1}`,
 	"register-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n","workspace_id":"WORKSPACE"}`,
 	"plan-workflow":     `{"source":"name: order\nsteps: [{id: a, run: x}]\n","workspace_id":"WORKSPACE"}`,
+	"verify-workflow":   `{"source":"name: other\nsteps: [{id: a, run: x}]\n"}`,
+	"simulate-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n"}`,
 	"validate-workflow": `{"source":"name: other\nsteps: [{id: a, run: x}]\n"}`,
 	"create-schedule":   `{"name":"again","workflow":"order","cron":"@daily","workspace_id":"WORKSPACE"}`,
 	"replace-schedule":  `{"workflow":"order","cron":"@hourly"}`,
 	"preview-schedule":  `{"cron":"@daily"}`,
+	"change-jobs":       `{"jobs":["JOB"],"workspace_id":"WORKSPACE"}`,
 	"set-quota":         `{"slots":3}`,
 	"set-quotas":        `{"quotas":[{"name":"queue/a","slots":2}]}`,
 	"preset-quotas":     `{"preset":"hierarchy"}`,
@@ -212,8 +216,8 @@ func (g *guarded) records(admin string) *target {
 	_, token := g.token("victim", nil, pawl.RoleViewer)
 	secret, _ := g.token("visitor", nil, pawl.RoleViewer)
 	webhook := id(g.as(admin, "POST", "/api/webhooks", `{"name":"clerk","url":"http://127.0.0.1:1/","workspace_id":"default"}`))
-	return &target{secret: secret, workspace: "default", byQuery: map[string]string{"job_id": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "queues": "billing", "machines": "job", "queue": "billing"}}
+	return &target{secret: secret, workspace: "default", byQuery: map[string]string{"entity": job, "q": "nothing", "job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "queues": "billing", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.
@@ -245,7 +249,7 @@ func TestOtherWorkspaces(t *testing.T) {
 			path, body := to.request(o)
 			a := g.ask(foreign, o, path, body)
 			named := strings.Contains(path, "workspace_id=") || strings.Contains(body, "workspace_id") ||
-				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=")
+				strings.Contains(o.path, "{") && !strings.HasPrefix(o.path, "/api/machines") || strings.Contains(path, "job_id=") || strings.HasPrefix(path, "/api/diff") || strings.Contains(path, "entity=")
 			switch {
 			case o.Everywhere:
 				if a.status != http.StatusForbidden {
@@ -268,7 +272,7 @@ func TestOtherWorkspaces(t *testing.T) {
 				t.Errorf("%s: what is elsewhere differs from what is nowhere (-nowhere +elsewhere):\n%s", o.ID, diff)
 			}
 			// Lists that name no workspace.
-			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "list-quotas" && o.ID != "get-usage" {
+			if bare, _, _ := strings.Cut(path, "?"); named && o.method == "GET" && !strings.Contains(o.path, "{") && !strings.Contains(path, "job_id") && o.ID != "compare-jobs" && o.ID != "search" && o.ID != "query-audit" && o.ID != "list-quotas" && o.ID != "get-usage" {
 				all := g.ask(foreign, o, bare, "")
 				mine := all.status == http.StatusOK || all.status == http.StatusNotFound && strings.Contains(string(all.body), "workspace") // of "default"
 				if !mine || strings.Contains(string(all.body), "order") || strings.Contains(string(all.body), "clerk") || strings.Contains(string(all.body), `"PENDING":1`) || strings.Contains(string(all.body), `"RUNNING":1`) {

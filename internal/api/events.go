@@ -43,20 +43,18 @@ type EventsInput struct {
 	Job     string   `query:"job_id" maxLength:"64" doc:"Only of this job and its steps." example:"j_019ac1f0a3c47d5e8f00112233445566"`
 	Machine []string `query:"machine" enum:"job,step,worker,schedule" doc:"Only of these machines, separated by commas."`
 	Event   []string `query:"event" maxLength:"256" doc:"Only these events of the machines, separated by commas." example:"success"`
+	Topics  []string `query:"topics" maxItems:"50" doc:"Only what one of these is about, separated by commas: jobs, workers, schedules, queues, approvals, machines, or job:ID for a job and its steps."`
 	After   string   `query:"after" maxLength:"8192" doc:"The id of an event: only what follows. The header Last-Event-ID comes first."`
 	Last    string   `header:"Last-Event-ID" maxLength:"8192" doc:"The id of an event, as a browser sends it when it connects again."`
 }
 
 func (s *Service) eventFilter(ctx context.Context, in *EventsInput) (*pawl.EventFilter, error) {
-	f := &pawl.EventFilter{Workspace: in.Workspace, Machines: in.Machine, After: cmp.Or(in.Last, in.After)}
+	f := &pawl.EventFilter{Workspace: in.Workspace, Machines: in.Machine, Topics: in.Topics, After: cmp.Or(in.Last, in.After)}
 	for _, event := range in.Event {
 		f.Events = append(f.Events, machine.Event(event))
 	}
 	if in.Job != "" {
 		id, err := parseID(pawl.JobPrefix, in.Job, "job")
-		if err == nil {
-			_, err = s.Engine.JobVersion(ctx, id) // it has to exist
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +62,15 @@ func (s *Service) eventFilter(ctx context.Context, in *EventsInput) (*pawl.Event
 	}
 	if err := f.Check(); err != nil {
 		return nil, err
+	}
+	for _, job := range f.Jobs() {
+		id, err := parseID(pawl.JobPrefix, job, "job")
+		if err == nil {
+			_, err = s.Engine.JobVersion(ctx, id) // it has to exist
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	visible, err := s.Engine.Visible(ctx, *f)
 	return &visible, err

@@ -299,3 +299,29 @@ func TestStreamsAreCut(t *testing.T) {
 		t.Errorf("%d streams are left, want the one that reads", n)
 	}
 }
+
+// TestTopics: a stream has what its topics are about, and nothing else (J11).
+func TestTopics(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	defer s.work()()
+	first := s.want(201, "POST", "/api/jobs", text(map[string]any{"source": holding})).field(t, "id").(string)
+	l := s.listen("?topics=approvals,job:" + first)
+	d := driveOf(t, s)
+	second := d.submit(order, nil)
+	s.want(200, "POST", "/api/steps/"+d.step(second, "ship", "in_progress")+"/approve", `{"form":{"note":"ok"}}`)
+	s.want(200, "POST", "/api/jobs/"+first+"/cancel", "")
+	list, _ := l.until(func(e *pawl.Event) bool { return e.JobID == first && e.Machine == "job" && e.To == "CANCELED" })
+	approved := false
+	for _, e := range list {
+		if e.JobID != first && e.Step != "ship" && e.Step != "paid" {
+			t.Errorf("it has %s of %s %s", e.Event, e.Machine, e.Step)
+		}
+		approved = approved || e.Step == "ship" && e.To == "complete"
+	}
+	if !approved {
+		t.Errorf("the approval is missing: %+v", list)
+	}
+	s.want(422, "GET", "/api/events?topics=weather", "")
+	s.want(404, "GET", "/api/events?topics=job:j_019ac1f0a3c47d5e8f00112233445566", "")
+}

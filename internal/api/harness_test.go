@@ -44,7 +44,8 @@ type site struct {
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
 
-	maxEvents int // likewise
+	maxEvents int    // likewise
+	sockets   string // likewise
 }
 
 // newSite opens a site with a new SQLite file.
@@ -56,7 +57,7 @@ func newSite(t testing.TB) *site {
 // newSiteOn opens a site on a database.
 func newSiteOn(t testing.TB, where string) *site {
 	t.Helper()
-	s := &site{t: t, where: where, seen: make(chan string, 100),
+	s := &site{t: t, where: where, seen: make(chan string, 100), sockets: openShop(t),
 		examine: func() []health.Finding { return []health.Finding{{Check: "clock", Severity: health.OK}} }}
 	s.open()
 	t.Cleanup(func() { s.close() })
@@ -80,7 +81,7 @@ func (s *site) open() {
 		s.t.Fatal(err)
 	}
 	gate := access.New(access.Config{Required: s.required, Sessions: s.engine, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) { return store.FindToken(ctx, db, id) }})
-	service := api.New(api.Config{Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+	service := api.New(api.Config{Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
 		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -149,3 +150,25 @@ func (p *WorkerPath) worker() (pawl.ID, error) { return parseID(pawl.WorkerPrefi
 type NamePath struct {
 	Name string `path:"name" doc:"Its name." example:"nightly"`
 }
+
+// An AtMoment is a moment of the past of a job.
+type AtMoment struct {
+	At  time.Time `query:"at" doc:"As it was at this time."`
+	Seq int64     `query:"seq" minimum:"1" doc:"As it was at this sequence of the job's own trail."`
+}
+
+// moment returns the moment; the zero value is now.
+func (m *AtMoment) moment() (pawl.Moment, error) {
+	at := pawl.Moment{Time: stamp(m.At), Sequence: m.Seq}
+	if at.Time != 0 && at.Sequence != 0 {
+		return at, pawl.Errorf(pawl.Invalid, "at: want one of at and seq")
+	}
+	return at, nil
+}
+
+// Fields say how much of each item a list has.
+type Fields struct {
+	Fields string `query:"fields" enum:"summary" doc:"summary: without bodies, which are then not read."`
+}
+
+func (f *Fields) summary() bool { return f.Fields == "summary" }

@@ -204,12 +204,15 @@ func (s *Service) listJobs(ctx context.Context, in *struct {
 	Continues     string    `query:"continues" maxLength:"64" doc:"Only jobs that continue this one."`
 	CreatedAfter  time.Time `query:"created_after" doc:"Only created at this time or later."`
 	CreatedBefore time.Time `query:"created_before" doc:"Only created before this time."`
+	Schedule      string    `query:"schedule" maxLength:"128" doc:"Only those that this schedule made, of the workspace, or of the default one."`
+	Text          string    `query:"q" maxLength:"256" doc:"Only those whose workflow or description contains this, in any case of ASCII letters."`
 	TimedOut      bool      `query:"timed_out" doc:"With status or without: those that were CANCELED by their timeout, too."`
 	Before        string    `query:"before" maxLength:"64" doc:"Only older than this job. A cursor goes further, so it may be left out then."`
+	Fields
 }) (*body[page[pawl.JobView]], error) {
-	filter := []any{"jobs", in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore, in.TimedOut}
+	filter := []any{"jobs", in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore, in.TimedOut, in.Schedule, in.Text, in.Fields}
 	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Parent: in.Parent, Continues: in.Continues, TimedOut: in.TimedOut,
-		CreatedAfter: stamp(in.CreatedAfter), CreatedBefore: stamp(in.CreatedBefore)}
+		CreatedAfter: stamp(in.CreatedAfter), CreatedBefore: stamp(in.CreatedBefore), Schedule: in.Schedule, Text: in.Text, Summary: in.summary()}
 	if in.Depth >= 0 {
 		q.Depth = &in.Depth
 	}

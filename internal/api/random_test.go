@@ -43,7 +43,7 @@ func TestRandomRequests(t *testing.T) {
 	for range *randomRequests {
 		to := targets[r.IntN(len(targets))]
 		path, headers := g.address(to.path, to.operation)
-		if strings.Contains(path, "wait=") || to.path == "/api/events" {
+		if strings.Contains(path, "wait=") || strings.Contains(path, "follow=") || strings.HasSuffix(to.path, "/follow") || to.path == "/api/events" {
 			continue // it would wait
 		}
 		body := ""

@@ -8,18 +8,39 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/inspect"
+	"github.com/pawl-dev/pawl/internal/simulate"
+	"github.com/pawl-dev/pawl/internal/verify"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // newSchemas returns a registry that knows how Pawl encodes its own types.
 func newSchemas() huma.Registry {
-	r := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	r := huma.NewMapRegistry("#/components/schemas/", nameOf)
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.Timestamp](), reflect.TypeFor[timestamp]())
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.Duration](), reflect.TypeFor[duration]())
 	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[anyJSON]())
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.Failure](), reflect.TypeFor[orNull[Failure]]())
 	r.RegisterTypeAlias(reflect.TypeFor[pawl.ReasonChange](), reflect.TypeFor[orNull[ReasonChange]]())
 	r.RegisterTypeAlias(reflect.TypeFor[audit.Fault](), reflect.TypeFor[orNull[TrailFault]]())
+	r.RegisterTypeAlias(reflect.TypeFor[inspect.ValueDiff](), reflect.TypeFor[orNull[ValueDiff]]())
+	r.RegisterTypeAlias(reflect.TypeFor[workflow.Diff](), reflect.TypeFor[orNull[WorkflowDiff]]())
 	return r
+}
+
+// schemaNames are the names of types whose own name another type of the document has.
+var schemaNames = map[reflect.Type]string{
+	reflect.TypeFor[verify.Report]():   "VerifyReport",
+	reflect.TypeFor[verify.Finding]():  "VerifyFinding",
+	reflect.TypeFor[simulate.Result](): "SimulatedJob",
+	reflect.TypeFor[inspect.Diff]():    "JobDiff",
+}
+
+func nameOf(t reflect.Type, hint string) string {
+	if name := schemaNames[t]; name != "" {
+		return name
+	}
+	return huma.DefaultSchemaNamer(t, hint)
 }
 
 type (
@@ -37,6 +58,8 @@ type (
 	Failure      pawl.Failure
 	ReasonChange pawl.ReasonChange
 	TrailFault   audit.Fault
+	ValueDiff    inspect.ValueDiff
+	WorkflowDiff workflow.Diff
 )
 
 func (timestamp) Schema(huma.Registry) *huma.Schema {
@@ -45,7 +68,7 @@ func (timestamp) Schema(huma.Registry) *huma.Schema {
 }
 
 func (duration) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Description: "A duration, such as 1m30s.", Examples: []any{"1m30s"}}
+	return &huma.Schema{Type: huma.TypeString, Nullable: true, Description: "A duration, such as 1m30s.", Examples: []any{"1m30s"}}
 }
 
 func (anyJSON) Schema(huma.Registry) *huma.Schema {

@@ -43,6 +43,10 @@ type Config struct {
 	// Examine examines the database as "pawl doctor" does; nil: it cannot be examined.
 	Examine func(ctx context.Context) []health.Finding
 
+	// Sockets is the folder of the control sockets of the machine's supervisors and servers;
+	// empty: their services are not served.
+	Sockets string
+
 	// Gate has let the callers in. nil: there is none, and nobody can sign in.
 	Gate *access.Gate
 
@@ -81,13 +85,15 @@ type Service struct {
 	listeners listeners
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
+	flowing   chan struct{} // one for each stream of bytes
+	exploring chan struct{} // one for each definition that is explored
 	polling   chan struct{} // one for each that waits for steps
 }
 
 // New returns a service on an engine.
 func New(c Config) *Service {
 	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{}, examining: make(chan struct{}, 1),
-		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams),
+		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
 		listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/explain"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -13,9 +14,11 @@ func (s *Service) stepOperations() []operation {
 	const tag = "steps"
 	return []operation{
 		{id: "list-steps", method: get, path: "/api/jobs/{id}/steps", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
-			summary: "List the steps of a job", detail: "Lists steps in the order of the file, and instances of a fan-out in that of its items.", add: does(s, s.listSteps)},
+			summary: "List the steps of a job", detail: "Lists steps in the order of the file, and instances of a fan-out in that of its items. With at or seq it lists them as they were.", add: does(s, s.listSteps)},
 		{id: "get-step", method: get, path: "/api/steps/{id}", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Read a step", detail: "Reads a step with its output and error.", add: does(s, s.getStep)},
+		{id: "list-attempts", method: get, path: "/api/steps/{id}/attempts", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "List the attempts of a step", detail: "Lists the last 100 claims of a step, oldest first: who had it, when, and how it ended.", add: does(s, s.listAttempts)},
 		{id: "retry-step", method: post, path: "/api/steps/{id}/retry", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "Retry a step now", detail: "Lets the next attempt of a step that waits for its backoff begin now.", add: does(s, s.stepVerb((*client.Steps).Retry))},
 		{id: "skip-step", method: post, path: "/api/steps/{id}/skip", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
@@ -39,18 +42,27 @@ func (s *Service) listSteps(ctx context.Context, in *struct {
 	Status []string `query:"status" enum:"pending,enqueued,in_progress,complete,retryable_error,permanent_error,cancelled,skipped,resolved_manually" doc:"Only in these states, separated by commas."`
 	Node   string   `query:"node" maxLength:"128" doc:"Only of this step of the file: itself, and its instances."`
 	Key    string   `query:"key" maxLength:"256" doc:"Only the step with this key, such as load or load[3]."`
+	AtMoment
+	Fields
 }) (*body[page[pawl.StepView]], error) {
 	id, err := in.job()
 	if err != nil {
 		return nil, err
 	}
-	filter := []any{"steps", in.ID, in.Status, in.Node, in.Key}
-	q := pawl.StepQuery{Key: in.Key, Node: in.Node}
+	at, err := in.moment()
+	if err != nil {
+		return nil, err
+	}
+	filter := []any{"steps", in.ID, in.Status, in.Node, in.Key, at, in.Fields}
+	q := pawl.StepQuery{Key: in.Key, Node: in.Node, Summary: in.summary()}
 	for _, state := range in.Status {
 		q.Statuses = append(q.Statuses, machine.State(state))
 	}
 	return placedPage(in.Window, filter, func(after string, limit int) ([]pawl.StepView, string, error) {
 		q.After, q.Limit = after, limit
+		if at != (pawl.Moment{}) {
+			return s.Engine.PastSteps(ctx, id, at, q)
+		}
 		return s.Engine.StepPage(ctx, id, q)
 	})
 }
@@ -150,4 +162,22 @@ func (s *Service) listApprovals(ctx context.Context, in *struct {
 	return placedPage(in.Window, []any{"approvals", in.Workspace}, func(after string, limit int) ([]pawl.ApprovalView, string, error) {
 		return s.Engine.Approvals(ctx, in.Workspace, after, limit)
 	})
+}
+
+// attempts are the claims of a step.
+type attempts struct {
+	Items   []explain.Attempt `json:"items"`
+	Omitted int               `json:"omitted,omitempty" doc:"How many earlier ones are left out."`
+}
+
+func (s *Service) listAttempts(ctx context.Context, in *struct{ StepPath }) (*body[attempts], error) {
+	id, err := parseID(pawl.StepPrefix, in.ID, "step")
+	if err != nil {
+		return nil, err
+	}
+	all, omitted, err := s.Engine.Attempts(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &body[attempts]{attempts{all, omitted}}, nil
 }

@@ -36,7 +36,7 @@ func streams[I, L any](s *Service, do func(context.Context, *I, *bufio.Writer) e
 			return &huma.StreamResponse{Body: func(c huma.Context) {
 				defer func() { <-s.streaming }()
 				_, w := humago.Unwrap(c)
-				lines := &lineWriter{c: c, w: w}
+				lines := &lineWriter{c: c, w: w, media: ndjson}
 				out := bufio.NewWriterSize(lines, streamBuffer)
 				err := do(ctx, in, out)
 				if err == nil {
@@ -60,12 +60,13 @@ func streams[I, L any](s *Service, do func(context.Context, *I, *bufio.Writer) e
 type lineWriter struct {
 	c     huma.Context
 	w     http.ResponseWriter
+	media string
 	begun bool
 }
 
 func (l *lineWriter) begin() {
 	if !l.begun {
-		l.c.SetHeader("Content-Type", ndjson)
+		l.c.SetHeader("Content-Type", l.media)
 		l.c.SetStatus(http.StatusOK)
 		l.begun = true
 	}

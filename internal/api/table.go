@@ -151,6 +151,7 @@ var tags = []*huma.Tag{
 	{Name: "session", Description: "Signing in with a browser. See docs/access.md."},
 	{Name: "webhooks", Description: "Webhooks, which send events to URLs. See docs/webhooks.md."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
+	{Name: "services", Description: "The services of supervisors and servers on the server's machine. They belong to no workspace."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
 }
@@ -160,7 +161,8 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 // operations is the table.
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
-		s.scheduleOperations(), s.tokenOperations(), s.sessionOperations(), s.webhookOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations())
+		s.scheduleOperations(), s.tokenOperations(), s.sessionOperations(), s.webhookOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations(),
+		s.serviceOperations(), s.rehearsalOperations(), s.detailOperations(), s.bulkOperations(), s.overviewOperations(), s.stepLogOperations(), s.checkOperations())
 }
 
 const (

@@ -46,7 +46,7 @@ func (c *Client) ask(ctx context.Context, r request, v any) error {
 // send sends a request and returns the response, or the error in it. The caller closes the
 // body.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
-	q, err := r.of(ctx)
+	q, err := c.request(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -66,22 +66,38 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, c.failed(err)
 	}
-	if err := errorOf(text); err != nil {
+	if err := errorOf(answer.StatusCode, text); err != nil {
 		return nil, err
 	}
 	return nil, c.failed(fmt.Errorf("it responded %s", answer.Status))
 }
 
-func (r request) of(ctx context.Context) (*http.Request, error) {
-	const host = "http://pawl" // a placeholder: the socket is dialled
-	if r.body == nil {
-		return http.NewRequestWithContext(ctx, http.MethodGet, host+r.path, nil)
+// request returns the HTTP request for r.
+func (c *Client) request(ctx context.Context, r request) (*http.Request, error) {
+	base := "http://pawl/v1" // a placeholder: the socket is dialled
+	if c.remote() {
+		base = "http://pawl/api/hosts"
+		if c.name != "" {
+			base += "/" + url.PathEscape(c.name)
+		}
 	}
-	text, err := json.Marshal(r.body)
+	if r.body == nil {
+		return http.NewRequestWithContext(ctx, http.MethodGet, base+r.path, nil)
+	}
+	var body any = r.body
+	if c.remote() {
+		body = order{r.body.Reason, r.body.RequestID}
+	}
+	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
-	return http.NewRequestWithContext(ctx, http.MethodPost, host+r.path, bytes.NewReader(text))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, base+r.path, bytes.NewReader(text))
+	if err == nil && c.remote() {
+		q.Header.Set("Content-Type", "application/json")
+		q.Header.Set("Pawl-Actor", r.body.Actor)
+	}
+	return q, err
 }
 
 // A GoneError is the cause of an error about a host that does not run, or that has ended
@@ -100,7 +116,10 @@ func (e *GoneError) Unwrap() error { return e.Err }
 // failed converts an error of a request to a pawl.Error.
 func (c *Client) failed(err error) error {
 	e := &pawl.Error{Kind: pawl.Unavailable, Err: err}
+	var known *pawl.Error // of the transport to a server
 	switch {
+	case c.remote() && errors.As(err, &known):
+		return known
 	case isGone(err):
 		e.Message, e.Err = c.name+" does not run", &GoneError{err}
 	case errors.Is(err, fs.ErrPermission):

@@ -34,7 +34,7 @@ const (
 type Client struct {
 	About About // how the host identifies itself; set by Hosts only
 	name  string
-	lock  string // the file that names the holder of the name
+	lock  string // the file that names the holder of the name; empty: it is on the machine of a server
 	http  *http.Client
 }
 
@@ -87,7 +87,7 @@ func greet(ctx context.Context, dir, name string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := c.ask(ctx, request{path: "/v1/host", limit: helloTime}, &c.About); {
+	switch err := c.ask(ctx, request{path: "/host", limit: helloTime}, &c.About); {
 	case isGone(err):
 		return nil, nil
 	case err != nil:
@@ -106,18 +106,17 @@ func (c *Client) Name() string { return c.name }
 
 // Services returns all services, by id.
 func (c *Client) Services(ctx context.Context) ([]Service, error) {
-	var all []Service
-	return all, c.ask(ctx, request{path: "/v1/services"}, &all)
+	return listOf[Service](ctx, c, "/services")
 }
 
 // Service returns one service.
 func (c *Client) Service(ctx context.Context, id string) (Service, error) {
 	var s Service
 	path, err := pathOf(id)
-	if err != nil {
-		return s, err
+	if err == nil {
+		err = c.ask(ctx, request{path: path}, &s)
 	}
-	return s, c.ask(ctx, request{path: path}, &s)
+	return s, err
 }
 
 // History returns the transitions of a service, oldest first.
@@ -126,8 +125,7 @@ func (c *Client) History(ctx context.Context, id string) ([]pawl.Transition, err
 	if err != nil {
 		return nil, err
 	}
-	var moves []pawl.Transition
-	return moves, c.ask(ctx, request{path: path + "/history"}, &moves)
+	return listOf[pawl.Transition](ctx, c, path+"/history")
 }
 
 // Order starts, stops or restarts a service, and returns its view when the order is
@@ -138,15 +136,26 @@ func (c *Client) Order(ctx context.Context, id string, o Order) (Service, error)
 	if err != nil {
 		return s, err
 	}
-	body := instruction{Verb: o.Verb, Actor: o.Actor, Reason: o.Reason, RequestID: o.RequestID}
-	return s, c.ask(ctx, request{path: path + "/order", body: &body, limit: orderTime}, &s)
+	r := request{path: path + "/order", body: &instruction{Verb: o.Verb, Actor: o.Actor, Reason: o.Reason, RequestID: o.RequestID}, limit: orderTime}
+	if c.remote() {
+		r.path = path + "/" + string(o.Verb)
+	}
+	err = c.ask(ctx, r, &s)
+	return s, err
 }
 
 // Reload makes the host read its file again, and returns what has changed.
 func (c *Client) Reload(ctx context.Context, change pawl.Change) ([]Difference, error) {
 	body := instruction{Actor: change.Actor, Reason: change.Reason, RequestID: change.RequestID}
+	r := request{path: "/reload", body: &body, limit: reloadTime}
+	if c.remote() {
+		var p page[Difference]
+		err := c.ask(ctx, r, &p)
+		return p.Items, err
+	}
 	var d []Difference
-	return d, c.ask(ctx, request{path: "/v1/reload", body: &body, limit: reloadTime}, &d)
+	err := c.ask(ctx, r, &d)
+	return d, err
 }
 
 // Logs writes what a service has printed. With Follow it continues until ctx ends or the
@@ -176,7 +185,7 @@ func (c *Client) copyLogs(w io.Writer, answer *http.Response) error {
 		}
 		return c.failed(err)
 	}
-	return errorOf([]byte(answer.Trailer.Get(problemTrailer)))
+	return errorOf(0, []byte(answer.Trailer.Get(problemTrailer)))
 }
 
 // A sink records the errors of w, to distinguish them from those of reading.
@@ -196,5 +205,5 @@ func pathOf(id string) (string, error) {
 	if id == "" || id == "." || id == ".." || len(id) > maxID {
 		return "", pawl.Errorf(pawl.NotFound, "there is no service %.100q", id)
 	}
-	return "/v1/services/" + url.PathEscape(id), nil
+	return "/services/" + url.PathEscape(id), nil
 }

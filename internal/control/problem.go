@@ -52,16 +52,27 @@ func hintOf(err error) string {
 	return ""
 }
 
-// errorOf returns the error in a problem, or nil if the text is none.
-func errorOf(text []byte) error {
+// errorOf returns the error in a problem, or nil if the text is none. A problem of a server says
+// the kind by its status.
+func errorOf(status int, text []byte) error {
 	var p problem
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
 		return nil
 	}
+	e := &pawl.Error{Kind: pawl.Internal, Message: p.Detail, Hint: p.Hint}
 	for kind, k := range kinds {
-		if k.name == p.Kind {
-			return &pawl.Error{Kind: kind, Message: p.Detail, Hint: p.Hint}
+		if k.name == p.Kind || p.Kind == "" && k.status == status {
+			e.Kind = kind
 		}
 	}
-	return &pawl.Error{Kind: pawl.Internal, Message: p.Detail, Hint: p.Hint}
+	switch {
+	case p.Kind != "":
+	case status == http.StatusUnprocessableEntity:
+		e.Kind = pawl.Invalid
+	case status == http.StatusUnauthorized:
+		e.Kind = pawl.Refused
+	case status == http.StatusTooManyRequests:
+		e.Kind = pawl.Unavailable
+	}
+	return e
 }

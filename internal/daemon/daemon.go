@@ -85,7 +85,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 			return store.FindTokenBySum(ctx, d.Store, sum)
 		}})
 		config := api.Config{Engine: d.Engine, Gate: d.Port.Gate, Cookie: api.CookiePrefix + "_" + d.Port.number(), Secure: strings.HasPrefix(d.URL, "https:"),
-			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine}
+			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets}
 		if d.Port.Login, err = d.login(&config); err != nil {
 			return err
 		}

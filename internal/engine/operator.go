@@ -175,6 +175,9 @@ func (e *Engine) ResolveStep(ctx context.Context, id pawl.ID, step string, outpu
 // onceWeighed calls do, and calls it again after each change of the job while the error is
 // decide.ErrNotApplied.
 func (e *Engine) onceWeighed(ctx context.Context, id pawl.ID, do func() (pawl.Receipt, error)) (done pawl.Receipt, err error) {
+	if trying(ctx) {
+		return do()
+	}
 	wait, cancel := context.WithTimeout(ctx, applyWait)
 	defer cancel()
 	_ = e.Watch(wait, id, func() (bool, error) { // ends with wait, or when do returns another result

@@ -123,12 +123,40 @@ func (r *request) replay(ctx context.Context, out reply) (done bool, err error) 
 // execute commits a command, once per request, and returns its error. out receives the
 // result of an earlier execution, and may be nil.
 func (e *Engine) execute(ctx context.Context, r *request, cmd command, out reply) error {
+	if trying(ctx) {
+		return e.committer.one(ctx, trial{cmd})
+	}
 	if r == nil {
 		return e.committer.one(ctx, cmd)
 	}
 	k := &keyed{command: cmd, request: r, out: out}
 	return k.result(e.committer.one(ctx, k))
 }
+
+// Remember returns what make makes for a request. With a request id the first result is stored
+// for an hour, and returned to the same request again; another request with that id is refused
+// (J8). Of two at once, one result is stored, and both get it. It has at most 16 KiB.
+func (e *Engine) Remember(ctx context.Context, workspace, endpoint string, c pawl.Change, asked any, make func() (json.RawMessage, error)) (made json.RawMessage, again bool, err error) {
+	r, err := e.newRequest(c, workspace, endpoint, asked)
+	if err != nil {
+		return nil, false, err
+	}
+	if done, err := r.replay(ctx, document{&made}); done || err != nil {
+		return made, done, err
+	}
+	if made, err = make(); err != nil || r == nil {
+		return made, false, err
+	}
+	k := &keyed{command: nothing{}, request: r, out: document{&made}}
+	err = k.result(e.committer.one(ctx, k))
+	return made, k.replayed, err
+}
+
+// nothing is a command that changes nothing.
+type nothing struct{}
+
+func (nothing) query(*store.Query) {}
+func (nothing) decide(*tx) error   { return nil }
 
 // A keyed command is one with a request id or, without a command, a lookup of the answer
 // stored under that id.

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // maxRows is how many records one page of a list looks at: it may be short, or empty, though
@@ -30,10 +31,62 @@ func limit(requested int) (int, error) {
 	return cmp.Or(requested, defaultList), nil
 }
 
-// jobFilter returns the filter of a query.
+// jobFilter returns the filter of a query, with the key of its schedule.
+func (r *Reader) jobFilter(ctx context.Context, q pawl.JobQuery) (store.JobFilter, error) {
+	f, err := jobFilter(q)
+	if err == nil && q.Schedule != "" {
+		var s *pawl.Schedule
+		if s, err = store.FindSchedule(ctx, r.store, pawl.ScheduleName{Workspace: cmp.Or(q.Workspace, pawl.DefaultWorkspace), Name: q.Schedule}); err == nil {
+			f.Schedule = s.Key()
+		}
+	}
+	return f, err
+}
+
+// A Chosen is a job that a query selects.
+type Chosen struct {
+	ID    pawl.ID
+	State machine.State
+}
+
+// Choose returns the newest jobs that a query selects, at most so many, and whether there may be
+// more. It reads no body, and looks at no more than maxRows jobs for each that it finds.
+func (r *Reader) Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen []Chosen, more bool, err error) {
+	f, err := r.jobFilter(ctx, q)
+	if err != nil {
+		return nil, false, err
+	}
+	for f.Limit = most + 1; ; {
+		keys, next, err := r.store.JobKeys(ctx, f, maxRows)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(keys) > 0 {
+			jobs, err := r.store.Jobs(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: true})
+			if err != nil {
+				return nil, false, err
+			}
+			for _, j := range jobs {
+				if !selects(q, j) {
+					continue
+				}
+				if len(chosen) == most {
+					return chosen, true, nil
+				}
+				chosen = append(chosen, Chosen{j.ID, j.State})
+			}
+		}
+		if next == 0 {
+			return chosen, false, nil
+		}
+		f.Before = next
+	}
+}
+
+// jobFilter returns the filter of a query, without its schedule.
 func jobFilter(q pawl.JobQuery) (f store.JobFilter, err error) {
 	f = store.JobFilter{Workspace: q.Workspace, States: q.Statuses, TimedOut: q.TimedOut, Workflow: q.Workflow, Depth: q.Depth,
-		MadeFrom: int64(q.CreatedAfter), MadeBefore: int64(q.CreatedBefore)}
+		MadeFrom: int64(q.CreatedAfter), MadeBefore: int64(q.CreatedBefore), Text: q.Text}
 	if f.Limit, err = limit(q.Limit); err != nil {
 		return f, err
 	}
@@ -72,7 +125,7 @@ func keyAt(t time.Time) rowkey.Job {
 // page may be short, or empty, though there are more. next is the Before of the next page,
 // empty after the last one.
 func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobView, next string, err error) {
-	f, err := jobFilter(q)
+	f, err := r.jobFilter(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -86,12 +139,13 @@ func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobV
 		keys, end = keys[:most], keys[most-1]
 	}
 	jobs = make([]pawl.JobView, 0, len(keys))
-	full, err := r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys)}, func(j *pawl.Job) error {
+	full, err := r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: q.Summary}, func(j *pawl.Job) error {
 		if !selects(q, j) {
 			return nil
 		}
 		v, _, err := r.view(ctx, j)
 		if err == nil {
+			v.Redacted = v.Redacted && !q.Summary // it is not known
 			jobs = append(jobs, *v)
 		}
 		return err

@@ -28,6 +28,11 @@ import (
 // job that has moved to another version since. The error is of kind NotFound if the job did
 // not exist yet.
 func (r *Reader) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.JobView, error) {
+	return r.pastOf(ctx, id, at, false)
+}
+
+// pastOf is Past; bare, the steps have no bodies.
+func (r *Reader) pastOf(ctx context.Context, id pawl.ID, at pawl.Moment, bare bool) (*pawl.JobView, error) {
 	j, err := store.FindJob(ctx, r.store, id)
 	if err != nil {
 		return nil, err
@@ -36,7 +41,7 @@ func (r *Reader) Past(ctx context.Context, id pawl.ID, at pawl.Moment) (*pawl.Jo
 	if err != nil {
 		return nil, err
 	}
-	p := &past{j: j, v: v, def: def, at: at, until: int64(at.Time), by: &audit.Withheld{}}
+	p := &past{j: j, v: v, def: def, at: at, until: int64(at.Time), by: &audit.Withheld{}, bare: bare}
 	p.begin()
 	err = trail.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(e *audit.Entry) error { p.own(e); return nil })
 	if err == nil {
@@ -76,6 +81,7 @@ type past struct {
 
 	until    int64
 	by       *audit.Withheld
+	bare     bool  // no bodies of steps are read
 	first    int64 // when the job's first entry was written
 	last     int64 // the sequence of its last entry
 	moves    lastMoves
@@ -214,6 +220,9 @@ func (r *Reader) pastSteps(ctx context.Context, p *past) error {
 	p.v.StepCounts = make(map[machine.State]int)
 	fans := make(map[int]*pawl.Instances)
 	steps := &stepPages{store: r.store, job: p.j.Key()}
+	if p.bare {
+		steps.size = maxListBytes
+	}
 	today, err := steps.next(ctx)
 	if err != nil {
 		return err

@@ -46,7 +46,11 @@ func (r *Reader) StepPage(ctx context.Context, id pawl.ID, q pawl.StepQuery) (st
 	for i, ord := range ords {
 		keys[i] = pawl.StepKey{Job: j.Key(), Ord: ord}
 	}
-	found, full, err := r.stepsAt(ctx, keys)
+	read := r.stepsAt
+	if q.Summary {
+		read = r.bareAt
+	}
+	found, full, err := read(ctx, keys)
 	if err != nil {
 		return nil, "", err
 	}
@@ -59,8 +63,71 @@ func (r *Reader) StepPage(ctx context.Context, id pawl.ID, q pawl.StepQuery) (st
 	if len(q.Statuses) > 0 { // some may have moved meanwhile
 		found = slices.DeleteFunc(found, func(s *pawl.Step) bool { return !slices.Contains(q.Statuses, s.State) })
 	}
+	if q.Summary {
+		show := stepViews{reader: r, job: j, def: def}
+		for _, s := range found {
+			v := show.view(ctx, s)
+			v.Omitted = true
+			steps = append(steps, v)
+		}
+		return steps, next, nil
+	}
 	steps, err = r.stepViews(ctx, j, def, found)
 	return steps, next, err
+}
+
+// bareAt is stepsAt without bodies: nothing ends it.
+func (r *Reader) bareAt(ctx context.Context, keys []pawl.StepKey) (steps []*pawl.Step, full *pawl.Step, err error) {
+	for len(keys) > 0 {
+		page, err := r.store.Bare(ctx, keys[0].Job, keys[0].Ord-1, len(keys))
+		if err != nil || len(page) == 0 {
+			return steps, nil, err
+		}
+		for _, s := range page {
+			for len(keys) > 0 && keys[0].Ord < s.Ord {
+				keys = keys[1:] // it does not exist
+			}
+			if len(keys) > 0 && keys[0].Ord == s.Ord {
+				steps, keys = append(steps, s), keys[1:]
+			}
+		}
+	}
+	return steps, nil, nil
+}
+
+// PastSteps is StepPage for a moment: a page of the steps of Past.
+func (r *Reader) PastSteps(ctx context.Context, id pawl.ID, at pawl.Moment, q pawl.StepQuery) (steps []pawl.StepView, next string, err error) {
+	most, err := limit(q.Limit)
+	if err != nil {
+		return nil, "", err
+	}
+	v, err := r.pastOf(ctx, id, at, q.Summary)
+	if err != nil {
+		return nil, "", err
+	}
+	j, err := store.FindJob(ctx, r.store, id)
+	if err != nil {
+		return nil, "", err
+	}
+	def, err := r.defs.Get(ctx, j.Definition)
+	if err != nil {
+		return nil, "", err
+	}
+	f, err := stepFilter(j, def, q)
+	if err != nil {
+		return nil, "", err
+	}
+	for i := range v.Steps {
+		s := &v.Steps[i]
+		if s.Ord <= f.After || f.Through != 0 && s.Ord > f.Through || len(q.Statuses) > 0 && !slices.Contains(q.Statuses, s.Status) {
+			continue
+		}
+		if len(steps) == most {
+			return steps, steps[most-1].ID, nil
+		}
+		steps = append(steps, *s)
+	}
+	return steps, "", nil
 }
 
 // stepFilter returns the filter of a query for steps of a job.

@@ -28,11 +28,12 @@ const (
 // are large, the list is shorter than requested (see maxListBytes): only an empty list
 // means that there are no more jobs.
 func (r *Reader) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, error) {
-	f, err := jobFilter(q)
+	f, err := r.jobFilter(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	views := make([]pawl.JobView, 0, f.Limit)
+	f.Bare = q.Summary
 	_, err = r.list(ctx, f, func(j *pawl.Job) error {
 		v, _, err := r.view(ctx, j)
 		if err == nil {

@@ -43,6 +43,7 @@ type call struct {
 	body      any    // nil: none
 	raw       []byte // a body that is not JSON
 	beats     bool   // it goes on the connection of the heartbeats
+	slow      bool   // the server computes for longer than a request usually takes
 	patient   bool   // it waits, so it also waits until the server has room for it
 	once      bool   // a second copy could be refused: it is repeated only if it was not sent
 }
@@ -56,6 +57,8 @@ type answer struct {
 }
 
 const maxAfter = 10 * time.Second
+
+const agent = "pawl-client"
 
 func answerOf(r *http.Response) *answer {
 	seconds, _ := strconv.Atoi(r.Header.Get("Retry-After")) // 0: none, or a time of the day
@@ -186,8 +189,11 @@ func (e *Engine) try(ctx context.Context, c *call, body []byte, v any) (a *answe
 		return nil, false, err
 	}
 	sender := e.http
-	if c.beats {
+	switch {
+	case c.beats:
 		sender = e.beats
+	case c.slow:
+		sender = e.slow
 	}
 	response, err := sender.Do(r)
 	if err != nil {
@@ -225,7 +231,7 @@ func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Reque
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the request cannot be sent", Err: err}
 	}
-	r.Header.Set("User-Agent", "pawl-client")
+	r.Header.Set("User-Agent", agent)
 	switch {
 	case c.raw != nil:
 		r.Header.Set("Content-Type", "application/octet-stream")

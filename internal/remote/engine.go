@@ -26,6 +26,7 @@ type Engine struct {
 	token   string // the secret of a token, or empty; it is in no error
 	http    *http.Client
 	beats   *http.Client // of its own, so that no beat waits behind an exchange
+	slow    *http.Client // for answers that take minutes
 	talks   talks
 	named   bool          // by a token or a certificate
 	pause   time.Duration // before the first repetition
@@ -37,6 +38,7 @@ var _ link.Engine = (*Engine)(nil)
 const (
 	dialTimeout   = 10 * time.Second
 	headerTimeout = 60 * time.Second
+	slowTimeout   = time.Hour // as a reload of services may take
 	firstPause    = 100 * time.Millisecond
 )
 
@@ -71,7 +73,8 @@ func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 		}
 		secure.Certificates = []tls.Certificate{pair}
 	}
-	e := &Engine{named: len(c.Token)+len(c.Cert) > 0, base: u, token: c.Token, pause: firstPause, http: newClient(16, secure), beats: newClient(1, secure)}
+	e := &Engine{named: len(c.Token)+len(c.Cert) > 0, base: u, token: c.Token, pause: firstPause, http: newClient(16, secure), beats: newClient(1, secure), slow: newClient(1, secure)}
+	e.slow.Transport.(*http.Transport).ResponseHeaderTimeout = slowTimeout
 	if e.program, err = e.greet(ctx); err != nil {
 		e.Close()
 		return nil, err
@@ -96,6 +99,7 @@ func newClient(idle int, secure *tls.Config) *http.Client {
 func (e *Engine) Close() {
 	e.http.CloseIdleConnections()
 	e.beats.CloseIdleConnections()
+	e.slow.CloseIdleConnections()
 }
 
 // greet requires that the server speaks this version of the API, and returns that of its program.

@@ -28,7 +28,7 @@ func (e *Engine) Events(ctx context.Context, q pawl.EventFilter, f func(*pawl.Ev
 		return err
 	}
 	s := &eventStream{e: e, place: q.After, f: f}
-	c := &call{operation: "stream-events", path: "/api/events", query: values("workspace_id", q.Workspace, "job_id", q.Job, "machine", strings.Join(q.Machines, ","))}
+	c := &call{operation: "stream-events", path: "/api/events", query: values("workspace_id", q.Workspace, "job_id", q.Job, "machine", strings.Join(q.Machines, ","), "topics", strings.Join(q.Topics, ","))}
 	for _, event := range q.Events {
 		c.query.Set("event", strings.TrimPrefix(c.query.Get("event")+","+string(event), ","))
 	}

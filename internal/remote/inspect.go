@@ -29,8 +29,15 @@ func read[T any](ctx context.Context, e *Engine, operation, path string, query .
 
 // StepPage is a page of the steps of a job.
 func (e *Engine) StepPage(ctx context.Context, id pawl.ID, q pawl.StepQuery) ([]pawl.StepView, string, error) {
-	c := call{operation: "list-steps", path: jobPath(id) + "/steps", query: values("status", list(q.Statuses), "key", q.Key, "node", q.Node)}
+	c := call{operation: "list-steps", path: jobPath(id) + "/steps", query: values("status", list(q.Statuses), "key", q.Key, "node", q.Node, "fields", fields(q.Summary))}
 	return onePage[pawl.StepView](ctx, e, c, q.After, q.Limit)
+}
+
+func fields(summary bool) string {
+	if summary {
+		return "summary"
+	}
+	return ""
 }
 
 // Step returns a step, its job and its workspace.
@@ -99,7 +106,7 @@ func (e *Engine) Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration
 	if q.Limit > 0 {
 		query.Set("limit", fmt.Sprint(min(q.Limit, maxPage)))
 	}
-	if q.Depth != nil || q.Parent != "" || q.Continues != "" || q.CreatedAfter != 0 || q.CreatedBefore != 0 || q.Before != "" || q.TimedOut {
+	if q.Depth != nil || q.Parent != "" || q.Continues != "" || q.CreatedAfter != 0 || q.CreatedBefore != 0 || q.Before != "" || q.TimedOut || q.Schedule != "" || q.Text != "" || q.Summary {
 		return nil, unsupported("a list of stuck jobs by more than workspace, states and workflow", "leave the others out")
 	}
 	var p page[pawl.StuckJob]

@@ -295,7 +295,8 @@ func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.
 // jobList returns the call of a list of jobs, and the cursor at which it begins.
 func jobList(q *pawl.JobQuery) (c call, cursor string) {
 	c = call{operation: "list-jobs", path: "/api/jobs", query: values("workspace_id", q.Workspace, "status", list(q.Statuses), "workflow", q.Workflow,
-		"parent_job_id", q.Parent, "continues", q.Continues, "created_after", q.CreatedAfter.String(), "created_before", q.CreatedBefore.String())}
+		"parent_job_id", q.Parent, "continues", q.Continues, "created_after", q.CreatedAfter.String(), "created_before", q.CreatedBefore.String(),
+		"schedule", q.Schedule, "q", q.Text, "fields", fields(q.Summary))}
 	if q.Depth != nil {
 		c.query.Set("depth", fmt.Sprint(*q.Depth))
 	}

@@ -1,6 +1,7 @@
 package simulate_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/simulate"
@@ -15,7 +16,7 @@ func ExampleRun() {
 		fmt.Println(err)
 		return
 	}
-	result, err := simulate.Run(def, simulate.Config{Seed: 1})
+	result, err := simulate.Run(context.Background(), def, simulate.Config{Seed: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

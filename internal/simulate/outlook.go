@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -19,13 +20,13 @@ type Outlook struct {
 	Broken  []uint64                 `json:"broken"` // the seeds whose job could not end
 }
 
-// Many simulates runs jobs, with the seed of cfg and those after it.
-func Many(def *workflow.Definition, cfg Config, runs int) (*Outlook, error) {
+// Many simulates runs jobs, with the seed of cfg and those after it; see Run.
+func Many(ctx context.Context, def *workflow.Definition, cfg Config, runs int) (*Outlook, error) {
 	o := &Outlook{Runs: runs, Seed: cfg.Seed, Ends: map[machine.State]int{}, Example: map[machine.State]uint64{}, Broken: []uint64{}}
 	var took []pawl.Duration
 	for i := range uint64(runs) {
 		cfg.Seed = o.Seed + i
-		result, err := Run(def, cfg)
+		result, err := Run(ctx, def, cfg)
 		if err != nil {
 			return nil, err
 		}

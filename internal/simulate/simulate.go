@@ -1,7 +1,10 @@
 package simulate
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -36,6 +39,10 @@ type Config struct {
 	Seed   uint64
 	Faults []Fault        // default none
 	Inputs map[string]any // required inputs that are not given are made up
+
+	// Most is how many events a job may have; one with more is an error of kind Invalid. 0: a
+	// job with more than 2,000,000 counts as broken.
+	Most int
 }
 
 // A Result is the outcome of a simulated job.
@@ -89,6 +96,7 @@ type simulation struct {
 	sent   map[*rehearsal.World]map[string]int
 	result Result
 	worker uint32
+	most   int // events
 }
 
 // A stage is how far a step was when the simulation last saw it, so that what follows
@@ -101,9 +109,9 @@ type stage struct {
 
 // Run runs a definition on a clock of its own, with outcomes that are made up from
 // the seed. The same definition, inputs, faults and seed give the same result. The
-// error is of kind Invalid if the inputs are wrong.
-func Run(def *workflow.Definition, cfg Config) (*Result, error) {
-	s := &simulation{rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: rehearsal.Epoch,
+// error is of kind Invalid if the inputs are wrong, and that of ctx as soon as ctx ends.
+func Run(ctx context.Context, def *workflow.Definition, cfg Config) (*Result, error) {
+	s := &simulation{most: cmp.Or(cfg.Most, maxEvents), rng: rand.New(rand.NewPCG(cfg.Seed, 0x7061776c)), faults: map[Fault]bool{}, now: rehearsal.Epoch,
 		minds: map[*workflow.Definition]*expressions.Reading{}, seen: map[*rehearsal.World]map[pawl.Ord]stage{}, sent: map[*rehearsal.World]map[string]int{}}
 	for _, f := range cfg.Faults {
 		s.faults[f] = true
@@ -118,7 +126,13 @@ func Run(def *workflow.Definition, cfg Config) (*Result, error) {
 	}
 	s.result = Result{Workflow: def.Name, Seed: cfg.Seed, Inputs: sets[0], Steps: map[machine.State]int{}}
 	w := s.open(def, sets[0], nil, 0)
-	broken := s.run(w)
+	broken := s.run(ctx, w)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case cfg.Most > 0 && errors.Is(broken, errMost):
+		return nil, pawl.Errorf(pawl.Invalid, "%s", broken)
+	}
 	s.conclude(w, broken)
 	return &s.result, nil
 }
@@ -174,8 +188,11 @@ func (s *simulation) with(f Fault, rate float64) bool { return s.faults[f] && s.
 
 // run processes the agenda until the job has ended. It returns the invariant that did
 // not hold.
-func (s *simulation) run(root *rehearsal.World) error {
-	for range maxEvents {
+func (s *simulation) run(ctx context.Context, root *rehearsal.World) error {
+	for range s.most {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err := s.arrange(); err != nil {
 			return err
 		}
@@ -194,8 +211,10 @@ func (s *simulation) run(root *rehearsal.World) error {
 			return err
 		}
 	}
-	return fmt.Errorf("job %s has not ended after %d events", root.Definition.Name, maxEvents)
+	return fmt.Errorf("job %s %w %d events", root.Definition.Name, errMost, s.most)
 }
+
+var errMost = errors.New("has not ended after")
 
 // upcoming returns what happens next: something on the agenda, or a deadline.
 func (s *simulation) upcoming() (at int64, do func() error) {

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func simulated(t testing.TB, def *workflow.Definition, cfg simulate.Config) *simulate.Result {
 	t.Helper()
-	result, err := simulate.Run(def, cfg)
+	result, err := simulate.Run(t.Context(), def, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,10 +133,10 @@ func TestInputIsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := simulate.Run(def, simulate.Config{}); err == nil || !strings.Contains(err.Error(), "input code") {
+	if _, err := simulate.Run(t.Context(), def, simulate.Config{}); err == nil || !strings.Contains(err.Error(), "input code") {
 		t.Errorf("error %v, want one that names the input", err)
 	}
-	if _, err := simulate.Run(def, simulate.Config{Inputs: map[string]any{"code": "ABCDEFA-12345"}}); err != nil {
+	if _, err := simulate.Run(t.Context(), def, simulate.Config{Inputs: map[string]any{"code": "ABCDEFA-12345"}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,7 +151,7 @@ func TestSimulatedJobsEndProperty(t *testing.T) {
 				cfg.Faults = append(cfg.Faults, f)
 			}
 		}
-		result, err := simulate.Run(rehearsaltest.Draw(t), cfg)
+		result, err := simulate.Run(t.Context(), rehearsaltest.Draw(t), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -676,17 +676,19 @@ type JobFilter struct {
 	TimedOut   bool // also those that were CANCELED by their timeout; see TimedOut
 	Workflow   string
 	Definition rowkey.Definition
-	Parent     rowkey.Job   // only children of this job
-	Continues  rowkey.Job   // only jobs that continue this one
-	Still      int64        // only jobs whose record and steps were all unchanged since before this time
-	Depth      *int         // only jobs of this depth; nil is any
-	From       rowkey.Job   // only keys from this one on
-	Before     rowkey.Job   // only keys below this one; 0 is no bound
-	MadeFrom   int64        // only jobs made at this time or later
-	MadeBefore int64        // only jobs made before this time; 0 is no bound
-	Keys       []rowkey.Job // only these; nil is no bound
-	Limit      int          // 0: no limit
-	Bare       bool         // without bodies
+	Parent     rowkey.Job      // only children of this job
+	Continues  rowkey.Job      // only jobs that continue this one
+	Still      int64           // only jobs whose record and steps were all unchanged since before this time
+	Depth      *int            // only jobs of this depth; nil is any
+	From       rowkey.Job      // only keys from this one on
+	Before     rowkey.Job      // only keys below this one; 0 is no bound
+	MadeFrom   int64           // only jobs made at this time or later
+	MadeBefore int64           // only jobs made before this time; 0 is no bound
+	Schedule   rowkey.Schedule // only jobs that this schedule made
+	Text       string          // only jobs whose workflow or description contains it, in any case of ASCII letters
+	Keys       []rowkey.Job    // only these; nil is no bound
+	Limit      int             // 0: no limit
+	Bare       bool            // without bodies
 }
 
 // A StepFilter selects steps of a job.

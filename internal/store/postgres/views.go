@@ -157,6 +157,12 @@ func (w *where) records(f store.JobFilter) {
 	if f.MadeBefore != 0 {
 		w.add("created_at < $%d", f.MadeBefore)
 	}
+	if f.Schedule != 0 {
+		w.add("schedule = $%d", int64(f.Schedule))
+	}
+	if f.Text != "" {
+		w.add(`position(lower($%d collate "C") in lower((workflow || chr(10) || description) collate "C")) > 0`, storable(f.Text))
+	}
 }
 
 // A where collects conditions and their arguments.

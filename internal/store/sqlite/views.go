@@ -139,6 +139,8 @@ func (w *where) records(f store.JobFilter) {
 	}
 	w.and(f.MadeFrom != 0, "created_at >= ?", f.MadeFrom)
 	w.and(f.MadeBefore != 0, "created_at < ?", f.MadeBefore)
+	w.and(f.Schedule != 0, "schedule = ?", int64(f.Schedule))
+	w.and(f.Text != "", "instr(lower(workflow || char(10) || description), lower(?)) > 0", f.Text)
 }
 
 // openOnly reports whether a filter selects only jobs in flight.

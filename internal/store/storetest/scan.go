@@ -91,6 +91,7 @@ func jobKeys(e *env) {
 		"children open": {Parent: parent.key(), States: []machine.State{lifecycle.JobPending}},
 		"keys":          {From: all[5].key(), Before: all[17].key()},
 		"times":         {MadeFrom: 1050, MadeBefore: 1150},
+		"text":          {Text: "THE"},
 		"no such state": {States: []machine.State{"' OR TRUE --"}},
 		"together":      {Workspace: "w", Depth: depth(1), From: all[2].key(), MadeFrom: 1030, States: []machine.State{lifecycle.JobCanceled}},
 		"nothing":       {Workspace: "w", Workflow: "other"},

@@ -1,0 +1,213 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Bounds of a bulk request.
+const (
+	maxBulk   = 400 // jobs: their ids fit into a stored answer
+	bulkAtOne = 16  // are changed at once
+)
+
+func (s *Service) bulkOperations() []operation {
+	return []operation{
+		{id: "change-jobs", method: post, path: "/api/bulk/{verb}", role: Operator, repeat: replayedEach, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: "jobs",
+			summary: "Cancel, pause, resume or retry many jobs", detail: "Changes the jobs with these ids, or those that a filter selects, newest first: 400 at most, and more says that there are others. Each has an item of its own. With expect it is 409, and nothing is changed, unless that many are selected. With dry_run it counts, and changes nothing. With a request_id the selection is stored first, and the verb of each job has a key of its own: a repeated request changes the same jobs, and none of them twice.", add: does(s, s.changeJobs)},
+	}
+}
+
+// bulkVerbs are the verbs by the last word of the path.
+var bulkVerbs = map[string]func(*access.Engine, context.Context, pawl.ID, pawl.Change) (pawl.Receipt, error){
+	"cancel": (*access.Engine).Cancel,
+	"pause":  (*access.Engine).PauseJob,
+	"resume": (*access.Engine).ResumeJob,
+	"retry": func(e *access.Engine, ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
+		return e.RetryJob(ctx, id, pawl.Retry{}, c)
+	},
+}
+
+// A JobFilter selects jobs, as the parameters of list-jobs do.
+type JobFilter struct {
+	Status        []string  `json:"status,omitempty" enum:"SUBMITTED,PENDING,RUNNING,COMPLETED,FAILED,CANCELED" maxItems:"6"`
+	Workflow      string    `json:"workflow,omitempty" maxLength:"128"`
+	Parent        string    `json:"parent_job_id,omitempty" maxLength:"64"`
+	Schedule      string    `json:"schedule,omitempty" maxLength:"128"`
+	Text          string    `json:"q,omitempty" maxLength:"256"`
+	CreatedAfter  time.Time `json:"created_after,omitzero"`
+	CreatedBefore time.Time `json:"created_before,omitzero"`
+}
+
+func (f *JobFilter) query(workspace string) pawl.JobQuery {
+	q := pawl.JobQuery{Workspace: workspace, Workflow: f.Workflow, Parent: f.Parent, Schedule: f.Schedule, Text: f.Text, CreatedAfter: stamp(f.CreatedAfter), CreatedBefore: stamp(f.CreatedBefore)}
+	for _, state := range f.Status {
+		q.Statuses = append(q.Statuses, machine.State(state))
+	}
+	return q
+}
+
+// BulkInput is the body of change-jobs.
+type BulkInput struct {
+	RequestID string     `json:"request_id,omitempty" maxLength:"255" doc:"The request's key: 1 to 255 visible ASCII characters."`
+	Reason    string     `json:"reason,omitempty" maxLength:"4096" doc:"Why, for the audit trail."`
+	Workspace string     `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace of the filter and of the request_id. Default: default."`
+	Jobs      []string   `json:"jobs,omitempty" maxItems:"400" doc:"The ids of jobs."`
+	Filter    *JobFilter `json:"filter,omitempty" doc:"Which jobs, in place of ids."`
+	Expect    *int       `json:"expect,omitempty" minimum:"0" maximum:"400" doc:"How many jobs have to be selected: the count of a dry run."`
+	DryRun    bool       `json:"dry_run,omitempty" doc:"Change nothing."`
+}
+
+// A bulk is the answer of change-jobs.
+type bulk struct {
+	Count  int                   `json:"count" doc:"How many jobs are selected."`
+	More   bool                  `json:"more" doc:"The filter selects further jobs."`
+	States map[machine.State]int `json:"states" doc:"How many of them were in which state. Only of a filter."`
+	Items  []bulkItem            `json:"items" doc:"What became of each. Of a dry run there are none."`
+}
+
+type bulkItem struct {
+	ID      string        `json:"id"`
+	Receipt *pawl.Receipt `json:"receipt,omitempty"`
+	Problem *Problem      `json:"problem,omitempty"`
+}
+
+// A selection is what a bulk request changes, as it is stored under its key.
+type selection struct {
+	Jobs   []string              `json:"jobs"` // without the prefix
+	More   bool                  `json:"more,omitempty"`
+	States map[machine.State]int `json:"states,omitempty"`
+}
+
+func (s *Service) changeJobs(ctx context.Context, in *struct {
+	Key
+	Verb string `path:"verb" doc:"cancel, pause, resume or retry." example:"cancel"`
+	Body BulkInput
+}) (*body[bulk], error) {
+	b := &in.Body
+	verb := bulkVerbs[in.Verb]
+	if verb == nil {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no verb %.100q for many jobs: want one of %v", in.Verb, slices.Sorted(maps.Keys(bulkVerbs)))}
+	}
+	if (len(b.Jobs) > 0) == (b.Filter != nil) {
+		return nil, pawl.Errorf(pawl.Invalid, "jobs: want one of jobs and filter")
+	}
+	c, err := in.change(ctx, Note{Reason: b.Reason, RequestID: b.RequestID})
+	if err != nil {
+		return nil, err
+	}
+	sel, err := s.selection(ctx, in.Verb, b, c)
+	if err != nil {
+		return nil, err
+	}
+	out := bulk{Count: len(sel.Jobs), More: sel.More, States: sel.States, Items: []bulkItem{}}
+	if out.States == nil {
+		out.States = map[machine.State]int{}
+	}
+	if !b.DryRun {
+		out.Items = s.changeEach(ctx, in.Verb, sel, c)
+	}
+	return &body[bulk]{out}, nil
+}
+
+// selection returns what a request changes: with a key, the same as the first time.
+func (s *Service) selection(ctx context.Context, verb string, b *BulkInput, c pawl.Change) (sel selection, err error) {
+	choose := func() (json.RawMessage, error) {
+		if err := s.choose(ctx, b, &sel); err != nil {
+			return nil, err
+		}
+		if b.Expect != nil && (*b.Expect != len(sel.Jobs)) {
+			return nil, &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("%d jobs are selected, and not %d", len(sel.Jobs), *b.Expect), Hint: "look again with dry_run"}
+		}
+		return json.Marshal(sel)
+	}
+	if b.DryRun {
+		_, err = choose()
+		return sel, err
+	}
+	asked := *b
+	asked.RequestID = ""
+	stored, _, err := s.Engine.Remember(ctx, b.Workspace, "POST /api/bulk/"+verb, c, asked, choose)
+	if err != nil {
+		return sel, err
+	}
+	sel = selection{}
+	return sel, json.Unmarshal(stored, &sel)
+}
+
+// choose finds the jobs of a request.
+func (s *Service) choose(ctx context.Context, b *BulkInput, sel *selection) error {
+	sel.Jobs, sel.States = []string{}, map[machine.State]int{}
+	if b.Filter == nil {
+		for _, id := range b.Jobs {
+			if _, err := pawl.ParseID(pawl.JobPrefix, id); err != nil {
+				return err
+			}
+			if id = id[len(pawl.JobPrefix):]; !slices.Contains(sel.Jobs, id) {
+				sel.Jobs = append(sel.Jobs, id)
+			}
+		}
+		return nil
+	}
+	chosen, more, err := s.Engine.Choose(ctx, b.Filter.query(b.Workspace), maxBulk)
+	if err != nil {
+		return err
+	}
+	sel.More = more
+	for _, j := range chosen {
+		sel.Jobs = append(sel.Jobs, j.ID.Public(pawl.JobPrefix)[len(pawl.JobPrefix):])
+		sel.States[j.State]++
+	}
+	return nil
+}
+
+// changeEach changes the jobs of a selection, some at once.
+func (s *Service) changeEach(ctx context.Context, verb string, sel selection, c pawl.Change) []bulkItem {
+	items := make([]bulkItem, len(sel.Jobs))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(bulkAtOne, len(items)) {
+		workers.Go(func() {
+			for i := range next {
+				items[i] = s.changeOne(ctx, verb, pawl.JobPrefix+sel.Jobs[i], c)
+			}
+		})
+	}
+	for i := range items {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return items
+}
+
+// changeOne changes one job, with a key of its own if the request has one.
+func (s *Service) changeOne(ctx context.Context, verb, job string, c pawl.Change) bulkItem {
+	item := bulkItem{ID: job}
+	id, err := parseID(pawl.JobPrefix, job, "job")
+	if err == nil {
+		if c.RequestID != "" {
+			sum := sha256.Sum256([]byte(c.RequestID + " " + verb + " " + job))
+			c.RequestID = "bulk-" + hex.EncodeToString(sum[:16])
+		}
+		var r pawl.Receipt
+		if r, err = bulkVerbs[verb](s.Engine, ctx, id, c); err == nil {
+			item.Receipt = &r
+		}
+	}
+	if err != nil {
+		item.Problem = s.problem(ctx, "change-jobs", err)
+	}
+	return item
+}
