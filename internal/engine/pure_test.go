@@ -135,6 +135,10 @@ func (p *pure) Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*p
 	return p.outside().Tokens(ctx, before, limit)
 }
 
+func (p *pure) Pauses(ctx context.Context, f store.PauseFilter) ([]*pawl.QueuePause, error) {
+	return p.outside().Pauses(ctx, f)
+}
+
 func (p *pure) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	return p.outside().Schedule(ctx, key)
 }
