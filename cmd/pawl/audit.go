@@ -69,7 +69,7 @@ func newAuditVerify(a *app) *cobra.Command {
 			return nil
 		},
 	}
-	bindForm(c, &form, "{ok, entities, entries, fault, refused, removed}")
+	bindForm(a, c, &form, "{ok, entities, entries, fault, refused, removed}")
 	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) instead of a database")
 	return c
 }
@@ -182,7 +182,7 @@ func newAuditCompare(a *app) *cobra.Command {
 			return a.compare(c.Context(), args, form)
 		},
 	}
-	bindForm(c, &form, "{ok, same, checked, went_on, added, removed, differences_count, differences}")
+	bindForm(a, c, &form, "{ok, same, checked, went_on, added, removed, differences_count, differences}")
 	return c
 }
 

@@ -41,7 +41,7 @@ func newEvents(a *app) *cobra.Command {
 		Args:    want(0, 0, "no arguments"),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.events(c.Context(), q, form == formJSON) },
 	}
-	bindForm(c, &form, "{type, token, reason, event} on each line")
+	bindForm(a, c, &form, "{type, token, reason, event} on each line")
 	c.Flags().StringVar(&q.job, "job", "", "only this job and its steps")
 	c.Flags().StringSliceVar(&q.machines, "machine", nil, "only these machines: job, step, worker, schedule")
 	c.Flags().StringSliceVar(&q.events, "event", nil, "only these events of the machines; see \"pawl machine show\"")

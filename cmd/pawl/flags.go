@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +18,33 @@ import (
 	"github.com/pawl-dev/pawl/internal/files"
 )
 
-// bindForm adds the flag --output, with its check, to a command that writes text or JSON.
-func bindForm(c *cobra.Command, form *string, what string) {
-	c.Flags().StringVarP(form, "output", "o", formText, "text, or json: "+what)
-	c.PreRunE = func(*cobra.Command, []string) error { return oneOf("output", *form, formText, formJSON) }
+// bindForm adds the flag --output, with its check, to a command that writes text or JSON. What
+// it writes as JSON is also shown as YAML, or by names.
+func bindForm(a *app, c *cobra.Command, form *string, what string) {
+	c.Flags().StringVarP(form, "output", "o", formText, "text (or table), yaml, name, or json: "+what)
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := oneOf("output", *form, formText, formTable, formJSON, formYAML, formName); err != nil {
+			return err
+		}
+		to := console.YAML
+		switch *form {
+		case formTable:
+			*form = formText
+			return run(c, args)
+		case formName:
+			to = console.Names
+		case formText, formJSON:
+			return run(c, args)
+		}
+		*form = formJSON
+		stdout := a.stdout
+		var made bytes.Buffer
+		a.stdout = &made
+		err := run(c, args)
+		a.stdout = stdout
+		return errors.Join(to(stdout, made.Bytes()), err)
+	}
 }
 
 // show writes a value as JSON, or calls text to write it for people.

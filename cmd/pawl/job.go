@@ -54,7 +54,7 @@ func newJobShow(a *app) *cobra.Command {
 			})
 		}),
 	}
-	bindForm(c, &form, "the job")
+	bindForm(a, c, &form, "the job")
 	past.bind(c)
 	return c
 }
@@ -146,7 +146,7 @@ func newJobHistory(a *app) *cobra.Command {
 			})(c, args)
 		},
 	}
-	bindForm(c, &form, "a list of moves")
+	bindForm(a, c, &form, "a list of moves")
 	c.Flags().StringVar(&step, "step", "", "only the moves of this step; job: those of the job itself")
 	c.Flags().IntVar(&limit, "limit", 0, "how many of the last moves to show; 0 is all")
 	return c
@@ -174,7 +174,7 @@ func newJobWhy(a *app) *cobra.Command {
 			return a.show(form, reasons, func() error { return console.Reasons(a.stdout, reasons) })
 		}),
 	}
-	bindForm(c, &form, "a list of reasons")
+	bindForm(a, c, &form, "a list of reasons")
 	return c
 }
 
@@ -202,7 +202,7 @@ func newJobDiff(a *app) *cobra.Command {
 			return a.show(form, d, func() error { return console.JobDiff(a.stdout, d, all) })
 		}),
 	}
-	bindForm(c, &form, "everything that is compared")
+	bindForm(a, c, &form, "everything that is compared")
 	c.Flags().BoolVar(&all, "all", false, "show steps that are alike, too")
 	return c
 }

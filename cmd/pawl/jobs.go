@@ -54,7 +54,7 @@ func newJobs(a *app) *cobra.Command {
 	c.Flags().IntVar(&q.Limit, "limit", 50, "how many to list at most, 1 to 1000")
 	c.Flags().BoolVar(&stuck, "stuck", false, "only unfinished jobs in which nothing moves, with the reason")
 	c.Flags().DurationVar(&still, "for", still, "with --stuck: how long nothing has moved")
-	bindForm(c, &form, "a list of jobs")
+	bindForm(a, c, &form, "a list of jobs")
 	return c
 }
 

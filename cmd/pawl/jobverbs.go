@@ -156,7 +156,7 @@ func newJobMove(a *app) *cobra.Command {
 	}
 	c.Flags().IntVar(&version, "to", 0, "the version to move to")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would happen, and change nothing")
-	bindForm(c, &form, "from which version to which, and what differs")
+	bindForm(a, c, &form, "from which version to which, and what differs")
 	bindReason(c, &reason)
 	return c
 }
@@ -221,7 +221,7 @@ func newJobRedact(a *app) *cobra.Command {
 			})(c, args)
 		},
 	}
-	bindForm(c, &form, "{job, step, records, entries, beside, advice}")
+	bindForm(a, c, &form, "{job, step, records, entries, beside, advice}")
 	bindReason(c, &reason)
 	bindRequestID(c, &request, "entry of the audit trail")
 	return c

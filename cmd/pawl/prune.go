@@ -48,7 +48,7 @@ func newPrune(a *app) *cobra.Command {
 	}
 	c.Flags().Var(&older, "older-than", "remove what ended longer ago than this, such as 12h or 30d; at least 1h")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print what would be removed, and remove nothing")
-	bindForm(c, &form, "{dry_run, removed, left}")
+	bindForm(a, c, &form, "{dry_run, removed, left}")
 	bindReason(c, &reason)
 	return c
 }

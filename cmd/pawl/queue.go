@@ -41,7 +41,7 @@ func newQueueList(a *app) *cobra.Command {
 			return showList(a, form, queues, "queues", func(q []pawl.QueueView) [][]string { return console.QueueRows(q, a.outZone()) })
 		}),
 	}
-	bindForm(c, &form, "a list of queues")
+	bindForm(a, c, &form, "a list of queues")
 	return c
 }
 
@@ -88,7 +88,7 @@ func newQueueHistory(a *app) *cobra.Command {
 			return rows.End()
 		}),
 	}
-	bindForm(c, &form, "a list of moves")
+	bindForm(a, c, &form, "a list of moves")
 	return c
 }
 

@@ -49,7 +49,7 @@ func newQuotaList(a *app) *cobra.Command {
 			return showList(a, form, quotas, "quotas", func(q []pawl.QuotaView) [][]string { return console.QuotaRows(q, a.outZone()) })
 		}),
 	}
-	bindForm(c, &form, "a list of quotas")
+	bindForm(a, c, &form, "a list of quotas")
 	return c
 }
 
@@ -162,7 +162,7 @@ func newQuotaReserve(a *app) *cobra.Command {
 	}
 	c.Flags().DurationVar(&span, "for", span, "how long: 1s to 1h, in whole seconds")
 	bindReason(c, &reason)
-	bindForm(c, &form, "the reservation")
+	bindForm(a, c, &form, "the reservation")
 	return c
 }
 

@@ -16,7 +16,7 @@ import (
 
 // overServer are the commands that work through a server: they use nothing but a client. A
 // worker does, too. A name stands for what is below it, too.
-var overServer = []string{"approve", "audit", "events", "job", "jobs", "machine", "plan", "prune", "quota", "reject", "schedule", "service", "step", "submit",
+var overServer = []string{"approve", "audit", "doctor", "events", "job", "jobs", "machine", "plan", "prune", "queue", "quota", "reject", "schedule", "service", "step", "submit",
 	"token", "webhook", "worker", "workflow"}
 
 // neutral are the commands that need neither a server nor a database. What is rehearsed works

@@ -48,11 +48,11 @@ The default is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
 
 --server or PAWL_SERVER names a server to use instead: https://HOST, or http://127.0.0.1:7295
 for one on this machine, such as "pawl dev". It is for the commands that submit, show and
-change jobs, workflows, schedules, quotas, tokens, webhooks, workers and services, and for
-"pawl worker". "pawl validate", "verify" and "simulate" use a server only if --server names
-one. Other commands that run something here, or work on the database itself, refuse --server
-and ignore PAWL_SERVER. PAWL_TOKEN, or the file that --token-file names, has the secret of a
-token for that server: see "pawl help token".
+change jobs, workflows, schedules, queues, quotas, tokens, webhooks, workers and services,
+"pawl doctor" and "pawl worker". "pawl validate", "verify" and "simulate" use a server only if
+--server names one. Other commands that run something here, or work on the database itself,
+refuse --server and ignore PAWL_SERVER. PAWL_TOKEN, or the file that --token-file names, has
+the secret of a token for that server: see "pawl help token".
 
 A JOB is an id (j_ and 32 digits); its last 4 or more digits, or its first 6 or more, if no
 other job has them; last, the newest job that is not a child job; or last:WORKFLOW, the newest

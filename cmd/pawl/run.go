@@ -268,7 +268,10 @@ type shape struct {
 // Values of -o.
 const (
 	formText  = "text"
+	formTable = "table" // the same as text
 	formJSON  = "json"
+	formYAML  = "yaml"
+	formName  = "name"
 	formQuiet = "quiet"
 )
 

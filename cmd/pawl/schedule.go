@@ -64,7 +64,7 @@ func (f *scheduleFlags) bind(c *cobra.Command, a *app) {
 	flags.IntVar(&f.plan.Priority, "priority", 0, "jobs with a higher priority start first, -1000 to 1000")
 	f.inputs.bind(c)
 	bindReason(c, &f.reason)
-	bindForm(c, &f.form, "the schedule")
+	bindForm(a, c, &f.form, "the schedule")
 	_ = c.RegisterFlagCompletionFunc("workflow", func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return a.completeWorkflows(c, nil, begun)
 	})
@@ -226,7 +226,7 @@ func newScheduleTrigger(a *app) *cobra.Command {
 	}
 	bindReason(c, &reason)
 	bindRequestID(c, &requestID, "job")
-	bindForm(c, &form, "the job")
+	bindForm(a, c, &form, "the job")
 	return c
 }
 
@@ -258,7 +258,7 @@ func newScheduleMove(a *app, event machine.Event, done, short, long string) *cob
 		}),
 	}
 	bindReason(c, &reason)
-	bindForm(c, &form, "the schedule as it is then")
+	bindForm(a, c, &form, "the schedule as it is then")
 	return c
 }
 
@@ -293,7 +293,7 @@ func newScheduleList(a *app) *cobra.Command {
 			return a.hintUnfollowed(ctx, cl)
 		}),
 	}
-	bindForm(c, &form, "a list of schedules")
+	bindForm(a, c, &form, "a list of schedules")
 	return c
 }
 
@@ -338,7 +338,7 @@ func newScheduleShow(a *app) *cobra.Command {
 	}
 	c.Flags().IntVar(&next, "next", 5, "how many of the next times to show, 0 to 1000")
 	c.Flags().IntVar(&limit, "limit", shownMoves, "how many of the last moves to show; 0 is all")
-	bindForm(c, &form, "the schedule with its moves")
+	bindForm(a, c, &form, "the schedule with its moves")
 	return c
 }
 
@@ -368,7 +368,7 @@ func newScheduleNext(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&zone, "timezone", zone, "time zone of the expression: an IANA name such as Europe/Berlin")
 	c.Flags().IntVarP(&n, "number", "n", 5, "how many times to show, 1 to 1000")
-	bindForm(c, &form, "a list of times with their offsets")
+	bindForm(a, c, &form, "a list of times with their offsets")
 	return c
 }
 

@@ -58,7 +58,7 @@ func newServiceList(a *app) *cobra.Command {
 		},
 	}
 	a.bindHost(c, &host)
-	bindForm(c, &form, "a list of services")
+	bindForm(a, c, &form, "a list of services")
 	return c
 }
 
@@ -476,7 +476,7 @@ func newServiceReload(a *app) *cobra.Command {
 		},
 	}
 	bindReason(c, &reason)
-	bindForm(c, &form, "a list of differences")
+	bindForm(a, c, &form, "a list of differences")
 	return c
 }
 

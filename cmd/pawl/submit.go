@@ -54,8 +54,10 @@ func newSubmit(a *app) *cobra.Command {
 			if c.Flags().Changed("dir") && f.dir == "" {
 				return usage("write --dir . for the current folder", "--dir is empty: want a folder")
 			}
-			if c.Flags().Changed("workers") && f.workers == 0 {
-				return usage("", "--workers 0: want 1 to %d", workflow.MaxWorkers)
+			if c.Flags().Changed("workers") {
+				if err := inRange("--workers", f.workers, 1, workflow.MaxWorkers); err != nil {
+					return err
+				}
 			}
 			return a.submit(c.Context(), args[0], &f)
 		},

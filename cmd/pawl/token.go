@@ -85,7 +85,7 @@ func newTokenCreate(a *app) *cobra.Command {
 	c.Flags().StringVar(&cert, "certificate", "", "file with the certificate of who is to be the token, in PEM, instead of a secret")
 	c.Flags().StringVar(&out, "out", "", "write the secret to this new file, which only you can read, instead of stdout")
 	bindReason(c, &reason)
-	bindForm(c, &form, "{id, .., secret}")
+	bindForm(a, c, &form, "{id, .., secret}")
 	return c
 }
 
@@ -166,7 +166,7 @@ func newTokenList(a *app) *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVar(&ended, "all", false, "those that were revoked or have expired, too")
-	bindForm(c, &form, "a list of tokens")
+	bindForm(a, c, &form, "a list of tokens")
 	return c
 }
 
@@ -196,7 +196,7 @@ func newTokenShow(a *app) *cobra.Command {
 			return a.show(form, v, func() error { console.Token(a.stdout, v, a.outZone()); return nil })
 		}),
 	}
-	bindForm(c, &form, "the token")
+	bindForm(a, c, &form, "the token")
 	return c
 }
 
@@ -219,7 +219,7 @@ func newTokenRevoke(a *app) *cobra.Command {
 		}),
 	}
 	bindReason(c, &reason)
-	bindForm(c, &form, "what it did")
+	bindForm(a, c, &form, "what it did")
 	return c
 }
 
@@ -238,7 +238,7 @@ func newTokenHistory(a *app) *cobra.Command {
 			return rows.End()
 		}),
 	}
-	bindForm(c, &form, "a list of moves")
+	bindForm(a, c, &form, "a list of moves")
 	return c
 }
 

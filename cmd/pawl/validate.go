@@ -128,7 +128,7 @@ func newVerify(a *app) *cobra.Command {
 		},
 	}
 	in.bind(c)
-	bindForm(c, &form, "{workflow, findings, states, outcomes, all, ends, endings}")
+	bindForm(a, c, &form, "{workflow, findings, states, outcomes, all, ends, endings}")
 	c.Flags().BoolVar(&strict, "strict", false, "exit code 1 also for warnings")
 	return c
 }

@@ -80,7 +80,7 @@ func newWebhookCreate(a *app) *cobra.Command {
 	c.Flags().BoolVar(&everywhere, "all-workspaces", false, "the events of all workspaces")
 	bindOut(c, &out)
 	bindReason(c, &reason)
-	bindForm(c, &form, "{id, .., secret}")
+	bindForm(a, c, &form, "{id, .., secret}")
 	return c
 }
 
@@ -148,7 +148,7 @@ func newWebhookList(a *app) *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVar(&ended, "all", false, "those that were deleted, too")
-	bindForm(c, &form, "a list of webhooks")
+	bindForm(a, c, &form, "a list of webhooks")
 	return c
 }
 
@@ -182,7 +182,7 @@ func newWebhookShow(a *app) *cobra.Command {
 		}
 		return a.show(form, v, func() error { console.Webhook(a.stdout, v, a.outZone()); return nil })
 	})
-	bindForm(c, &form, "the webhook")
+	bindForm(a, c, &form, "the webhook")
 	return c
 }
 
@@ -202,7 +202,7 @@ func newWebhookMove(a *app, event machine.Event, short, long string) *cobra.Comm
 		})
 	})
 	bindReason(c, &reason)
-	bindForm(c, &form, "what it did")
+	bindForm(a, c, &form, "what it did")
 	return c
 }
 
@@ -220,7 +220,7 @@ func newWebhookRotate(a *app) *cobra.Command {
 	})
 	bindOut(c, &out)
 	bindReason(c, &reason)
-	bindForm(c, &form, "{id, .., secret}")
+	bindForm(a, c, &form, "{id, .., secret}")
 	return c
 }
 
@@ -255,7 +255,7 @@ func newWebhookTest(a *app) *cobra.Command {
 		d, err := cl.Webhooks.Test(ctx, id)
 		return a.sent(form, d, err)
 	})
-	bindForm(c, &form, "the delivery")
+	bindForm(a, c, &form, "the delivery")
 	return c
 }
 
@@ -272,7 +272,7 @@ func newWebhookDeliveries(a *app) *cobra.Command {
 		}
 		return rows.End()
 	})
-	bindForm(c, &form, "a list of deliveries")
+	bindForm(a, c, &form, "a list of deliveries")
 	return c
 }
 
@@ -286,7 +286,7 @@ func newWebhookRedeliver(a *app) *cobra.Command {
 		d, err := cl.Webhooks.Redeliver(ctx, id, args[0])
 		return a.sent(form, d, err)
 	})
-	bindForm(c, &form, "the delivery")
+	bindForm(a, c, &form, "the delivery")
 	return c
 }
 
@@ -303,7 +303,7 @@ func newWebhookHistory(a *app) *cobra.Command {
 		}
 		return rows.End()
 	})
-	bindForm(c, &form, "a list of moves")
+	bindForm(a, c, &form, "a list of moves")
 	return c
 }
 

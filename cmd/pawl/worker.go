@@ -121,7 +121,7 @@ func newWorkerList(a *app) *cobra.Command {
 	}
 	c.Flags().BoolVar(&all, "all", false, "include workers that have ended")
 	c.Flags().IntVar(&limit, "limit", 50, "how many to list at most, 1 to 1000")
-	bindForm(c, &form, "a list of workers")
+	bindForm(a, c, &form, "a list of workers")
 	return c
 }
 
@@ -143,7 +143,7 @@ func newWorkerShow(a *app) *cobra.Command {
 			})
 		}),
 	}
-	bindForm(c, &form, "the worker")
+	bindForm(a, c, &form, "the worker")
 	return c
 }
 
@@ -162,7 +162,7 @@ func newWorkerHistory(a *app) *cobra.Command {
 			return rows.End()
 		}),
 	}
-	bindForm(c, &form, "a list of moves")
+	bindForm(a, c, &form, "a list of moves")
 	return c
 }
 

@@ -62,7 +62,7 @@ func newWorkflowRegister(a *app) *cobra.Command {
 		},
 	}
 	bindReason(c, &reason)
-	bindForm(c, &form, "a list of versions")
+	bindForm(a, c, &form, "a list of versions")
 	return c
 }
 
@@ -123,7 +123,7 @@ func newWorkflowList(a *app) *cobra.Command {
 			})
 		},
 	}
-	bindForm(c, &form, "a list of versions")
+	bindForm(a, c, &form, "a list of versions")
 	return c
 }
 
@@ -150,7 +150,7 @@ func newWorkflowVersions(a *app) *cobra.Command {
 			})
 		},
 	}
-	bindForm(c, &form, "a list of versions")
+	bindForm(a, c, &form, "a list of versions")
 	return c
 }
 

@@ -217,7 +217,7 @@ func (g *guarded) records(admin string) *target {
 	secret, _ := g.token("visitor", nil, pawl.RoleViewer)
 	webhook := id(g.as(admin, "POST", "/api/webhooks", `{"name":"clerk","url":"http://127.0.0.1:1/","workspace_id":"default"}`))
 	return &target{secret: secret, workspace: "default", byQuery: map[string]string{"entity": job, "q": "nothing", "job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "queues": "billing", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing"}}
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing"}}
 }
 
 // missing is a target that does not exist, of the same form.

@@ -539,7 +539,7 @@ func testContract(t *testing.T, d *drive) {
 		t.Errorf("%s, then %s", paused.body, again.body)
 	}
 	d.want(409, "POST", "/api/queues/parcels/pause", "")
-	d.want(404, "POST", "/api/queues/No%20Queue/pause", "")
+	d.want(422, "POST", "/api/queues/No%20Queue/pause", "")
 	queue := d.want(200, "GET", "/api/queues/parcels", "")
 	if got := queue.field(t, "paused.reason"); got != "no vans" {
 		t.Errorf("the queue: %s", queue.body)

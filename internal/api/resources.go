@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 func (s *Service) resourceOperations() []operation {
@@ -220,9 +219,6 @@ func (s *Service) queueVerb(do func(context.Context, pawl.QueueName, pawl.Change
 		}
 		if err != nil {
 			return nil, err
-		}
-		if !workflow.IsID(in.Name) {
-			return nil, pawl.Errorf(pawl.NotFound, "there is no queue %q", in.Name)
 		}
 		r, err := do(ctx, pawl.QueueName{Workspace: in.Workspace, Name: in.Name}, c)
 		if err != nil {

@@ -159,6 +159,10 @@ func (p *pure) Delivered(ctx context.Context, key rowkey.Webhook, moved int64) (
 	return p.outside().Delivered(ctx, key, moved)
 }
 
+func (p *pure) Pauses(ctx context.Context, f store.PauseFilter) ([]*pawl.QueuePause, error) {
+	return p.outside().Pauses(ctx, f)
+}
+
 func (p *pure) Schedule(ctx context.Context, key rowkey.Schedule) (*pawl.Schedule, error) {
 	return p.outside().Schedule(ctx, key)
 }

@@ -42,7 +42,7 @@ func get(t *testing.T, c *Cache) *Limits {
 }
 
 // TestDemands: a job takes a slot of its concurrency key, and of the quota of its depth as
-// many as it has workers; it may take fewer only if its workflow does not give the number.
+// many as it has workers; it may take fewer only if neither its workflow nor its submission gives the number.
 func TestDemands(t *testing.T) { // J7
 	t.Parallel()
 	limits := get(t, NewCache(&shelf{limits: []*pawl.Quota{{Workspace: "w", Name: "depth/1", Slots: 3}, {Workspace: "w", Name: "queue/q", Slots: 2}}}))
@@ -58,7 +58,8 @@ func TestDemands(t *testing.T) { // J7
 		{"another workspace", pawl.Job{Workspace: "v", Depth: 1, WorkerCount: 5}, workflow.Definition{}, nil},
 		{"depth", pawl.Job{Workspace: "w", Depth: 1, WorkerCount: 2}, workflow.Definition{}, []Demand{{depth, 2, 3}}},
 		{"more than there are", pawl.Job{Workspace: "w", Depth: 1, WorkerCount: 5}, workflow.Definition{}, []Demand{{depth, 5, 3}}},
-		{"any number", pawl.Job{Workspace: "w", Depth: 1, WorkerCount: 5}, workflow.Definition{AnyWorkers: true}, []Demand{{depth, 3, 3}}},
+		{"any number", pawl.Job{Workspace: "w", Depth: 1, WorkerCount: 5}, workflow.Definition{AnyWorkers: true, Workers: 5}, []Demand{{depth, 3, 3}}},
+		{"given by its submission", pawl.Job{Workspace: "w", Depth: 1, WorkerCount: 5}, workflow.Definition{AnyWorkers: true, Workers: 10}, []Demand{{depth, 5, 3}}},
 		{"key and depth", pawl.Job{Workspace: "w", Depth: 1, WorkerCount: 1, Pool: 9}, workflow.Definition{Concurrency: 4}, []Demand{{key, 1, 4}, {depth, 1, 3}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -183,6 +184,15 @@ func (e *Engine) Prospects(ctx context.Context, age time.Duration) ([]pawl.Prosp
 		all[i] = pawl.Prospect(v)
 	}
 	return all, nil
+}
+
+// Findings returns what the server finds wrong with its database, as "pawl doctor" does.
+func (e *Engine) Findings(ctx context.Context) ([]health.Finding, error) {
+	p, err := read[page[health.Finding]](ctx, e, "diagnose", "/api/doctor")
+	if err != nil {
+		return nil, err
+	}
+	return p.Items, nil
 }
 
 // RedactJob withholds the payload of a job, or of one of its steps.

@@ -72,6 +72,8 @@ func TestReadsAreTheSame(t *testing.T) {
 	_, err := s.local.PutSchedule(ctx, pawl.SchedulePlan{Workspace: "default", Name: "nightly", Workflow: "order", Cron: "0 3 1 1 *", CatchUp: time.Hour}, false, c)
 	must(t, err)
 	must(t, s.local.SetQuotas(ctx, []pawl.Quota{{Workspace: "default", Name: "queue/a", Slots: 2}}, c))
+	_, err = s.local.PauseQueue(ctx, pawl.QueueName{Workspace: "default", Name: "b"}, c)
+	must(t, err)
 	job, done, failed := submit(t, s.local, order, `{}`), submit(t, s.local, quick, `{}`), submit(t, s.local, order, `{"fail":"no money"}`)
 	var waiting []pawl.ID
 	for range 120 { // more than a page
@@ -250,6 +252,13 @@ func TestReadsAreTheSame(t *testing.T) {
 			return page(e.ScheduleHistoryPage(ctx, nightly, pawl.HistoryQuery{Limit: 1}))
 		}},
 		{"Queues", func(e link.Engine) (any, error) { return e.Queues(ctx, "default") }},
+		{"Queue", func(e link.Engine) (any, error) { return e.Queue(ctx, pawl.QueueName{Workspace: "default", Name: "b"}) }},
+		{"Queue: none", func(e link.Engine) (any, error) { return e.Queue(ctx, pawl.QueueName{Workspace: "default", Name: "z"}) }},
+		{"QueueHistory", func(e link.Engine) (any, error) {
+			return all(func(f func(pawl.Transition) error) error {
+				return e.QueueHistory(ctx, pawl.QueueName{Workspace: "default", Name: "b"}, f)
+			})
+		}},
 		{"Quotas", func(e link.Engine) (any, error) { return e.Quotas(ctx, "default") }},
 		{"Prospects", func(e link.Engine) (any, error) { return e.Prospects(ctx, 24*time.Hour) }},
 	} {
@@ -423,6 +432,16 @@ func TestCommandsAreTheSame(t *testing.T) {
 		{"SetQuotas", none, func(x *subject) (any, error) {
 			return nil, x.engine.SetQuotas(ctx, []pawl.Quota{{Workspace: "default", Name: "queue/" + x.name, Slots: 2}, {Workspace: "default", Name: "depth/5", Slots: -5}}, c)
 		}},
+		{"PauseQueue", none, func(x *subject) (any, error) {
+			return x.engine.PauseQueue(ctx, x.queue(), c)
+		}},
+		{"ResumeQueue", func(x *subject) {
+			_, err := s.local.PauseQueue(ctx, x.queue(), c)
+			must(t, err)
+		}, func(x *subject) (any, error) { return x.engine.ResumeQueue(ctx, x.queue(), c) }},
+		{"SetQuotas of a version", none, func(x *subject) (any, error) {
+			return nil, x.engine.SetQuotas(ctx, []pawl.Quota{{Workspace: "default", Name: "queue/" + x.name, Slots: 3}}, pawl.Change{Actor: "ada", Version: 7})
+		}},
 		{"SetQuotas: bad name", none, func(x *subject) (any, error) {
 			return nil, x.engine.SetQuotas(ctx, []pawl.Quota{{Workspace: "default", Name: "shelf/" + x.name, Slots: 2}}, c)
 		}},
@@ -452,14 +471,14 @@ func TestCommandsAreTheSame(t *testing.T) {
 	}
 }
 
-var scheduleID = regexp.MustCompile(`sc_[0-9a-f]{32}`)
+var scheduleID = regexp.MustCompile(`(sc|qp)_[0-9a-f]{32}`)
 
 // anonymous replaces the names of a subject in an error.
 func anonymous(err error, x *subject) error {
 	if err == nil {
 		return nil
 	}
-	r := strings.NewReplacer(x.job.Public(pawl.JobPrefix), "JOB", x.name, "NAME")
+	r := strings.NewReplacer(x.job.Public(pawl.JobPrefix), "JOB", x.name, "NAME", x.queue().Name, "QUEUE")
 	var refused *machine.Refusal
 	if errors.As(err, &refused) {
 		copied := *refused
@@ -531,4 +550,9 @@ func TestUnsupported(t *testing.T) {
 			t.Errorf("%s: %v, want an error of kind Invalid with a hint", name, err)
 		}
 	}
+}
+
+// queue returns a queue that only this subject has.
+func (x *subject) queue() pawl.QueueName {
+	return pawl.QueueName{Workspace: "default", Name: strings.ToLower(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace("q_" + x.name))}
 }
