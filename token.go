@@ -43,7 +43,7 @@ type TokenPlan struct {
 	Workspaces []string  // none: all
 	ExpiresAt  Timestamp // 0: never
 
-	// Certificate is the SHA-256 of a client certificate in DER, as 64 hexadecimal digits: who
+	// Certificate is the SHA-256 of a client certificate in DER, as 64 hexadecimal digits: whoever
 	// shows it to a server is this token. Empty: the token has a secret.
 	Certificate string
 }
@@ -61,6 +61,7 @@ type TokenView struct {
 	Status     machine.State `json:"status"`
 	Roles      []Role        `json:"roles"`
 	Workspaces []string      `json:"workspaces"` // none: all
+	SessionOf  *string       `json:"session_of"` // of a session: the id of its token, or the person; null: it is no session
 	CreatedAt  Timestamp     `json:"created_at"`
 	UpdatedAt  Timestamp     `json:"updated_at"`
 	ExpiresAt  Timestamp     `json:"expires_at"` // null: never

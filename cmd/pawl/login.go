@@ -23,7 +23,7 @@ func (l *login) bind(c *cobra.Command) {
 	c.Flags().StringVar(&l.Issuer, "oidc-issuer", "", "the URL of the OpenID Connect provider with which people sign in")
 	c.Flags().StringVar(&l.ClientID, "oidc-client-id", "", "the id of this server at the provider")
 	c.Flags().StringVar(&l.secretFile, "oidc-client-secret-file", "", "the file of its secret there; default: it has none")
-	c.Flags().StringArrayVar(&l.roles, "oidc-role", nil, "VALUE=ROLE: the role of who has that value of the claim; may be repeated")
+	c.Flags().StringArrayVar(&l.roles, "oidc-role", nil, "VALUE=ROLE: the role of whoever has that value of the claim; may be repeated")
 	c.Flags().StringVar(&l.RolesClaim, "oidc-roles-claim", oidc.DefaultRolesClaim, "the claim that --oidc-role is about")
 	c.Flags().StringVar(&l.NameClaim, "oidc-name-claim", oidc.DefaultNameClaim, "the claim that names a person in the audit trail")
 	c.Flags().StringVar(&l.WorkspacesClaim, "oidc-workspaces-claim", "", "the claim that has a person's workspaces; default: all people have all")
@@ -45,6 +45,9 @@ func (l *login) check() error {
 		if at < 0 {
 			return usage("", "--oidc-role %q: want VALUE=ROLE", text)
 		}
+		if _, twice := l.Roles[text[:at]]; twice {
+			return usage("", "--oidc-role %q: %s has a role already", text, text[:at])
+		}
 		l.Roles[text[:at]] = pawl.Role(text[at+1:])
 	}
 	if l.secretFile != "" {
@@ -52,7 +55,9 @@ func (l *login) check() error {
 		if err != nil {
 			return usage("", "--oidc-client-secret-file: %v", err)
 		}
-		l.Secret = strings.TrimSpace(string(b))
+		if l.Secret = strings.TrimSpace(string(b)); l.Secret == "" {
+			return usage("", "--oidc-client-secret-file %s: it is empty", l.secretFile)
+		}
 	}
 	if err := l.Check(); err != nil {
 		return usage(console.Hint(err), "--oidc-issuer: %s", err)

@@ -84,7 +84,10 @@ func (a *app) onRemote(ctx context.Context, f func(*remote.Engine) error) (err e
 			return err
 		}
 	}
-	if a.cert != "" || a.key != "" {
+	if (a.cert == "") != (a.key == "") {
+		return usage("", "--client-cert and --client-key: want both, or none")
+	}
+	if a.cert != "" {
 		if c.Cert, err = files.Read(a.cert, maxCA); err != nil {
 			return err
 		}

@@ -433,7 +433,12 @@ func (a *app) serveState(ctx context.Context, l *ledger, address string, m *metr
 // hintFirstToken says how to make the first token, if there is none that may use the server.
 func (a *app) hintFirstToken(ctx context.Context, l *ledger) error {
 	some := errors.New("there is one")
-	err := l.client.Tokens.List(ctx, false, func(*pawl.TokenView) error { return some })
+	err := l.client.Tokens.List(ctx, false, func(v *pawl.TokenView) error {
+		if v.SessionOf != nil {
+			return nil
+		}
+		return some
+	})
 	if err == nil {
 		console.Say(a.stderr, "hint", "no token can use this server yet; make the first with: pawl token create NAME --role admin"+a.given)
 	}
@@ -449,7 +454,7 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, m *metrics.Met
 	if err != nil {
 		return err
 	}
-	required := s.auth == authRequired
+	required := s.auth == authRequired || s.login.Issuer != "" || s.clientCA != ""
 	if p != nil && (required || p.Beyond) {
 		if err := a.hintFirstToken(ctx, l); err != nil {
 			return err

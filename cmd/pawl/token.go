@@ -42,7 +42,7 @@ const tokenCreateLong = `Make a token, and print its secret on the last line of 
 --out names, which only you can read. The secret is stored nowhere and shown this once: the
 database has its SHA-256.
 
-With --certificate the token has no secret: who shows that certificate to a server with
+With --certificate the token has no secret: whoever shows that certificate to a server with
 --tls-client-ca is the token.
 
 A NAME belongs to one active token. --expires is from now on, such as 12h or 90d; without it
@@ -82,7 +82,7 @@ func newTokenCreate(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&roles, "role", nil, "what it may do: viewer, operator, admin or worker; may be repeated")
 	c.Flags().StringArrayVar(&plan.Workspaces, "workspace", nil, "a workspace that it is for; may be repeated; default all")
 	c.Flags().Var(&expires, "expires", "how long it lasts, such as 12h or 90d; at least 1h; default: until it is revoked")
-	c.Flags().StringVar(&cert, "certificate", "", "file with the certificate of who is to be the token, in PEM, instead of a secret")
+	c.Flags().StringVar(&cert, "certificate", "", "file with the certificate, in PEM, whose owner is to be the token; it then has no secret")
 	c.Flags().StringVar(&out, "out", "", "write the secret to this new file, which only you can read, instead of stdout")
 	bindReason(c, &reason)
 	bindForm(a, c, &form, "{id, .., secret}")
@@ -147,15 +147,21 @@ func certificateSum(path string) (string, error) {
 }
 
 func newTokenList(a *app) *cobra.Command {
-	form, ended := formText, false
+	form, ended, sessions := formText, false, false
 	c := &cobra.Command{
 		Use: "list", Short: "List tokens",
-		Long:    "List the active tokens, newest first; --all includes those that were revoked or have\nexpired. WORKSPACES is empty for a token of all workspaces.",
+		Long:    "List the active tokens, newest first; --all includes those that were revoked or have\nexpired, and --sessions those that browsers have since somebody signed in. WORKSPACES is empty\nfor a token of all workspaces.",
 		Example: "  pawl token list\n  pawl token list --all -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: a.on(func(ctx context.Context, cl *client.Client, _ []string) error {
 			rows := console.Tokens(a.stdout, form == formJSON, a.outZone())
-			if err := cl.Tokens.List(ctx, ended, rows.Add); err != nil {
+			err := cl.Tokens.List(ctx, ended, func(v *pawl.TokenView) error {
+				if v.SessionOf != nil && !sessions {
+					return nil
+				}
+				return rows.Add(v)
+			})
+			if err != nil {
 				return err
 			}
 			if rows.N == 0 && form != formJSON {
@@ -165,6 +171,7 @@ func newTokenList(a *app) *cobra.Command {
 			return rows.End()
 		}),
 	}
+	c.Flags().BoolVar(&sessions, "sessions", false, "the sessions of browsers, too")
 	c.Flags().BoolVar(&ended, "all", false, "those that were revoked or have expired, too")
 	bindForm(a, c, &form, "a list of tokens")
 	return c
@@ -246,6 +253,9 @@ func newTokenHistory(a *app) *cobra.Command {
 func (a *app) completeTokens(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	return a.completedFirst(c, args, begun, func(ctx context.Context, cl *client.Client, offer func(word, about string)) error {
 		return cl.Tokens.List(ctx, false, func(v *pawl.TokenView) error {
+			if v.SessionOf != nil {
+				return nil
+			}
 			offer(v.Name, fmt.Sprint(slices.Sorted(slices.Values(v.Roles))))
 			return nil
 		})

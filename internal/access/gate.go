@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -67,16 +68,24 @@ type Gate struct {
 	Config
 
 	mu     sync.Mutex
-	known  map[[32]byte]*known // by the sum of the secret
+	known  map[[32]byte]*known // by the sum
 	failed map[netip.Prefix]*rate.Limiter
 	codes  map[string]code
+	rates  map[pawl.ID]*rate.Limiter // of requests, by token
+	opened map[pawl.ID]*rate.Limiter // of sessions that are opened, by token
 }
 
-// A known token was let in before.
+// A known sum was looked up before.
 type known struct {
-	principal *Principal
+	principal *Principal // nil: it lets nobody in
 	read      time.Time
-	rate      *rate.Limiter
+	rate      *rate.Limiter // of the token, with its sessions
+}
+
+// lets reports whether it lets somebody in, as a session or not.
+func (k *known) lets(now time.Time, asSession bool) bool {
+	p := k.principal
+	return p != nil && p.InSession() == asSession && (p.ExpiresAt == 0 || p.ExpiresAt > pawl.Micros(now))
 }
 
 // New returns a gate.
@@ -84,15 +93,16 @@ func New(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Gate{Config: c, known: map[[32]byte]*known{}, failed: map[netip.Prefix]*rate.Limiter{}, codes: map[string]code{}}
+	return &Gate{Config: c, known: map[[32]byte]*known{}, failed: map[netip.Prefix]*rate.Limiter{}, codes: map[string]code{},
+		rates: map[pawl.ID]*rate.Limiter{}, opened: map[pawl.ID]*rate.Limiter{}}
 }
 
 // Credentials are what a request shows of who sends it.
 type Credentials struct {
-	Authorization []string // the values of that header
-	Cookies       []string // the values of the cookies that may be of a session
-	Certificate   []byte   // the client's, verified, in DER; nil: it has none
-	Address       string   // that it comes from
+	Authorization []string          // the values of that header
+	Cookies       []string          // the values of the cookies that may be of a session
+	Certificate   *x509.Certificate // the client's, verified; nil: it has none
+	Address       string            // that it comes from
 }
 
 // Enter returns who sends a request. The header Authorization is tried first, then the cookies,
@@ -104,18 +114,18 @@ func (g *Gate) Enter(ctx context.Context, c Credentials) (*Principal, error) {
 		if !is {
 			return nil, g.refuse(c.Address)
 		}
-		return g.bySecret(ctx, secret, c.Address, false)
+		return g.byHeader(ctx, secret, c.Address)
 	}
 	for _, secret := range c.Cookies {
-		if p, err := g.bySecret(ctx, secret, c.Address, true); !errors.Is(err, ErrUnauthenticated) {
-			return p, err
+		if k, err := g.bySecret(ctx, secret, c.Address, true); err != nil || k != nil {
+			return g.pass(k, err)
 		}
 	}
-	if c.Certificate != nil && g.FindSum != nil {
-		sum := sha256.Sum256(c.Certificate)
+	if c.Certificate != nil && g.FindSum != nil && c.Certificate.NotAfter.After(g.Now()) {
+		sum := sha256.Sum256(c.Certificate.Raw)
 		find := func(ctx context.Context) (*pawl.Token, error) { return g.FindSum(ctx, sum) }
-		if p, err := g.lookUp(ctx, sum, find, c.Address, false); !errors.Is(err, ErrUnauthenticated) {
-			return p, err
+		if k, err := g.lookUp(ctx, sum, find, true); err != nil || k.lets(g.Now(), false) {
+			return g.pass(k, err)
 		}
 	}
 	if g.Required {
@@ -124,41 +134,61 @@ func (g *Gate) Enter(ctx context.Context, c Credentials) (*Principal, error) {
 	return Local(), nil
 }
 
-// bySecret returns who has a secret: that of a token, or of a session.
-func (g *Gate) bySecret(ctx context.Context, secret, address string, ofSession bool) (*Principal, error) {
-	id, wellFormed := bearer.Parse(secret)
-	if !wellFormed {
-		return nil, g.refuse(address)
-	}
-	find := func(ctx context.Context) (*pawl.Token, error) { return g.Find(ctx, id) }
-	return g.lookUp(ctx, bearer.Sum(secret), find, address, ofSession)
-}
-
-// lookUp returns the principal of the active token with a sum.
-func (g *Gate) lookUp(ctx context.Context, sum [32]byte, find func(context.Context) (*pawl.Token, error), address string, ofSession bool) (*Principal, error) {
-	k := g.recent(sum)
-	if k == nil || g.Now().Sub(k.read) >= Fresh {
-		if k == nil && g.exhausted(address) {
-			return nil, g.refuse(address)
-		}
-		p, err := g.read(ctx, sum, find)
-		if err != nil {
-			return nil, err
-		}
-		if p == nil {
-			g.drop(sum)
-			return nil, g.refuse(address)
-		}
-		k = g.keep(sum, p)
-	}
-	if at := k.principal.ExpiresAt; at != 0 && at <= pawl.Micros(g.Now()) {
-		g.drop(sum)
-		return nil, g.refuse(address)
-	}
-	if k.principal.InSession() != ofSession {
-		return nil, g.refuse(address)
+// pass returns the principal of a token that lets somebody in, unless it sends too much.
+func (g *Gate) pass(k *known, err error) (*Principal, error) {
+	if err != nil {
+		return nil, err
 	}
 	return k.principal, limited(k.rate, g.Now(), "this token sends more than 200 requests in a second")
+}
+
+// byHeader returns who has the secret of a token. Each failure counts.
+func (g *Gate) byHeader(ctx context.Context, secret, address string) (*Principal, error) {
+	k, err := g.bySecret(ctx, secret, address, false)
+	if err == nil && k == nil {
+		err = g.refuse(address)
+	}
+	return g.pass(k, err)
+}
+
+// bySecret returns what a secret lets in: that of a token, or of a session; or nil. A secret that
+// comes for the first time, and is none, counts as a failed sign-in of a session, and is
+// remembered: a browser may send it with each request. An address that has none left is not
+// looked up for.
+func (g *Gate) bySecret(ctx context.Context, secret, address string, ofSession bool) (*known, error) {
+	id, wellFormed := bearer.Parse(secret)
+	sum := bearer.Sum(secret)
+	seen := g.recent(sum) != nil
+	if !wellFormed || !seen && g.exhausted(address) {
+		return nil, nil
+	}
+	k, err := g.lookUp(ctx, sum, func(ctx context.Context) (*pawl.Token, error) { return g.Find(ctx, id) }, ofSession)
+	switch {
+	case err != nil:
+		return nil, err
+	case k.lets(g.Now(), ofSession):
+		return k, nil
+	case ofSession && !seen:
+		_ = g.refuse(address) // it counts, and the caller goes on
+	}
+	return nil, nil
+}
+
+// lookUp returns what is known of a sum, read at most 5 seconds ago. That it lets nobody in is
+// remembered if that is wanted.
+func (g *Gate) lookUp(ctx context.Context, sum [32]byte, find func(context.Context) (*pawl.Token, error), remember bool) (*known, error) {
+	if k := g.recent(sum); k != nil && g.Now().Sub(k.read) < Fresh {
+		return k, nil
+	}
+	p, err := g.read(ctx, sum, find)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil && !remember {
+		g.drop(sum)
+		return new(known), nil
+	}
+	return g.keep(sum, p), nil
 }
 
 // read reads a token from the database. It returns nil if there is none that is active and has
@@ -169,10 +199,12 @@ func (g *Gate) read(ctx context.Context, sum [32]byte, find func(context.Context
 		return nil, err
 	}
 	subject, is := session.Subject(token.Name)
-	if !is {
+	switch {
+	case !is && session.Reserved(token.Name):
+		return nil, nil
+	case !is:
 		return principalOf(token), nil
 	}
-	g.extend(ctx, token)
 	p := principalOf(token)
 	p.Name = subject
 	if id, err := pawl.ParseID(pawl.TokenPrefix, subject); err == nil { // the session of a token ends with it
@@ -181,9 +213,10 @@ func (g *Gate) read(ctx context.Context, sum [32]byte, find func(context.Context
 			return nil, err
 		}
 		p = principalOf(parent)
-		if p.ExpiresAt == 0 || p.ExpiresAt > token.ExpiresAt {
-			p.ExpiresAt = token.ExpiresAt
-		}
+	}
+	g.extend(ctx, token)
+	if p.ExpiresAt == 0 || p.ExpiresAt > token.ExpiresAt || p.Token == token.ID {
+		p.ExpiresAt = token.ExpiresAt
 	}
 	p.Session = token.ID
 	return p, nil
@@ -210,19 +243,28 @@ func (g *Gate) recent(sum [32]byte) *known {
 	return g.known[sum]
 }
 
-// keep remembers a token as it was just read.
+// keep remembers whom a sum lets in, as it was just read; nil is nobody.
 func (g *Gate) keep(sum [32]byte, p *Principal) *known {
 	k := &known{principal: p, read: g.Now()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if old := g.known[sum]; old != nil {
-		k.rate = old.rate
-	} else {
-		k.rate = rate.NewLimiter(Rate, Burst)
+	if p != nil {
+		k.rate = of(g.rates, p.Token, rate.Limit(Rate), Burst)
 	}
 	room(g.known, maxKnown)
 	g.known[sum] = k
 	return k
+}
+
+// of returns the limiter of a token.
+func of(m map[pawl.ID]*rate.Limiter, token pawl.ID, each rate.Limit, burst int) *rate.Limiter {
+	l := m[token]
+	if l == nil {
+		room(m, maxKnown)
+		l = rate.NewLimiter(each, burst)
+		m[token] = l
+	}
+	return l
 }
 
 func (g *Gate) drop(sum [32]byte) {
@@ -236,7 +278,7 @@ func (g *Gate) Forget(id pawl.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for sum, k := range g.known {
-		if k.principal.Token == id || k.principal.Session == id {
+		if p := k.principal; p != nil && (p.Token == id || p.Session == id) {
 			delete(g.known, sum)
 		}
 	}

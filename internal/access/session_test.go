@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"testing"
 	"time"
@@ -181,14 +182,77 @@ func TestCodes(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
-	der := []byte("a certificate")
-	h.ci.Sum = bearer.Sum(string(der))
-	p, err := h.Enter(t.Context(), access.Credentials{Certificate: der, Address: "192.0.2.1:1"})
-	if err != nil || p.Name != "token:ci" {
-		t.Errorf("its certificate: %+v, %v", p, err)
+	h.ci.Sum = bearer.Sum("a certificate")
+	until := h.now.Add(time.Hour)
+	for _, tt := range []struct {
+		what, der string
+		at        time.Time
+		want      string
+	}{{"its certificate", "a certificate", h.now, "token:ci"}, {"another", "another", h.now, ""}, {"its certificate, too late", "a certificate", until, ""}} {
+		h.now = tt.at
+		for range access.FailedSigns + 1 { // none of them counts
+			p, err := h.Enter(t.Context(), access.Credentials{Certificate: &x509.Certificate{Raw: []byte(tt.der), NotAfter: until}, Address: "192.0.2.1:1"})
+			if err != nil || p.Name != tt.want {
+				t.Fatalf("%s: %+v, %v; want %q", tt.what, p, err, tt.want)
+			}
+		}
 	}
-	p, err = h.Enter(t.Context(), access.Credentials{Certificate: []byte("another"), Address: "192.0.2.1:1"})
-	if err != nil || len(p.Roles) != 0 {
-		t.Errorf("another: %+v, %v; want nobody", p, err)
+}
+
+// TestOldCookiesLockNobodyOut: cookies that let nobody in any more, and those of other servers,
+// count once each, and keep out neither the good one nor anybody else.
+func TestOldCookiesLockNobodyOut(t *testing.T) {
+	t.Parallel()
+	h := newHall(t)
+	old := h.signIn(h.secret)
+	if err := h.SignOut(t.Context(), h.enter(old)); err != nil {
+		t.Fatal(err)
+	}
+	foreign := bearer.Make(pawl.MakeID(h.now, 77, 77), [bearer.Size]byte{77})
+	good := h.signIn(h.secret)
+	for range 5 * access.FailedSigns {
+		if p := h.enter(foreign, old, good); p.Name != "token:ci" {
+			t.Fatalf("the good one behind others: %+v", p)
+		}
+		if p := h.enter(foreign, old); len(p.Roles) != 0 {
+			t.Fatalf("the others: %+v; want nobody", p)
+		}
+		h.now = h.now.Add(time.Second)
+	}
+	h.signIn(h.secret)
+}
+
+// TestManySessions: the sessions of a token have its limit together, and it opens 10 in a minute.
+func TestManySessions(t *testing.T) {
+	t.Parallel()
+	h := newHall(t)
+	var cookies []string
+	for range 10 {
+		cookies = append(cookies, h.signIn(h.secret))
+	}
+	var limited *access.LimitedError
+	if _, _, err := h.SignIn(t.Context(), h.secret, "192.0.2.1:1"); !errors.As(err, &limited) {
+		t.Errorf("the 11th: %v; want it limited", err)
+	}
+	var err error
+	for i := 0; err == nil && i <= access.Burst; i++ {
+		_, err = h.Enter(t.Context(), access.Credentials{Cookies: []string{cookies[i%10]}, Address: "192.0.2.1:1"})
+	}
+	if !errors.As(err, &limited) {
+		t.Errorf("more requests than a token may send, by 10 sessions: %v", err)
+	}
+}
+
+// TestADeadSessionIsNotExtended: who uses the session of a revoked token writes nothing.
+func TestADeadSessionIsNotExtended(t *testing.T) {
+	t.Parallel()
+	h := newHall(t)
+	cookie := h.signIn(h.secret)
+	id, _ := bearer.Parse(cookie)
+	until := h.tokens[id].ExpiresAt
+	h.ci.State = lifecycle.TokenRevoked
+	h.now = h.now.Add(6 * time.Hour)
+	if p := h.enter(cookie); len(p.Roles) != 0 || h.tokens[id].ExpiresAt != until {
+		t.Errorf("%+v, until %d; want nobody, and %d", p, h.tokens[id].ExpiresAt, until)
 	}
 }

@@ -36,8 +36,8 @@ type Identity struct {
 	Actor      string         `json:"actor" doc:"Whom the audit trail names: token: and the name of the token, oidc: and the name of the person, or what the header Pawl-Actor says."`
 	Roles      []Role         `json:"roles" doc:"What the caller may do."`
 	Workspaces []string       `json:"workspaces" doc:"Those that the token is for. None: all."`
-	Token      *string        `json:"token_id" doc:"The id of the token, or null."`
-	ExpiresAt  pawl.Timestamp `json:"expires_at" doc:"When the token ends, or null."`
+	Token      *string        `json:"token_id" doc:"The id of the token, or null. Of a person it is that of the session."`
+	ExpiresAt  pawl.Timestamp `json:"expires_at" doc:"When the token, or the session, ends; or null."`
 }
 
 func (s *Service) whoami(ctx context.Context, _ *struct{}) (*body[Identity], error) {

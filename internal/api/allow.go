@@ -56,13 +56,19 @@ func (g *guard) enter(r *http.Request) (*access.Principal, *Problem) {
 		return access.Local(), nil
 	}
 	c := access.Credentials{Authorization: r.Header["Authorization"], Address: r.RemoteAddr}
+	var others []string // of other servers on this host, which may share the database
 	for _, cookie := range r.Cookies() {
-		if strings.HasPrefix(cookie.Name, CookiePrefix) && len(c.Cookies) < maxCookies {
+		switch {
+		case g.Cookie != "" && cookie.Name == g.Cookie:
 			c.Cookies = append(c.Cookies, cookie.Value)
+		case strings.HasPrefix(cookie.Name, CookiePrefix):
+			others = append(others, cookie.Value)
 		}
 	}
+	c.Cookies = append(c.Cookies, others...)
+	c.Cookies = c.Cookies[:min(len(c.Cookies), maxCookies)]
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		c.Certificate = r.TLS.PeerCertificates[0].Raw
+		c.Certificate = r.TLS.PeerCertificates[0]
 	}
 	who, err := g.Gate.Enter(r.Context(), c)
 	if p := refusedEntry(err); p != nil || err == nil {

@@ -42,6 +42,9 @@ type GuardConfig struct {
 	// Gate lets callers in. nil: whoever reaches the server has all roles.
 	Gate *access.Gate
 
+	// Cookie is the name of the cookie of a session, which is tried before those of others.
+	Cookie string
+
 	// MaxBody is the size limit of request bodies in bytes. 0: 8 MiB.
 	MaxBody int64
 

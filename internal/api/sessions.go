@@ -20,11 +20,11 @@ func (s *Service) sessionOperations() []operation {
 	return []operation{
 		{id: "get-session", method: get, path: "/api/session", role: Anybody, tag: tag,
 			summary: "Say who is signed in", detail: "Answers who the caller is, what it may do, and how a browser signs in.", add: does(s, s.getSession)},
-		{id: "sign-in", method: post, path: "/api/session", role: Anybody, repeat: settles, good: []int{201}, errors: []Slug{SlugUnauthenticated, SlugRateLimited}, tag: tag,
-			summary: "Sign in", detail: "Opens a session for who has a token, or a code, and answers its cookie. A session that is not used for 12 hours ends, and so does one of a token with that token; none lasts longer than 7 days.", add: does(s, s.signIn)},
+		{id: "sign-in", method: post, path: "/api/session", role: Anybody, repeat: again, good: []int{201}, errors: []Slug{SlugUnauthenticated, SlugRateLimited}, tag: tag,
+			summary: "Sign in", detail: "Opens a session for whoever has a token, or a code, and answers its cookie. A session that is not used for 12 hours ends, and so does one of a token with that token; none lasts longer than 7 days.", add: does(s, s.signIn)},
 		{id: "sign-out", method: del, path: "/api/session", role: Anybody, repeat: settles, good: []int{204}, tag: tag,
 			summary: "Sign out", detail: "Ends the session of the cookie, if there is one.", add: does(s, s.signOut)},
-		{id: "create-sign-in-code", method: post, path: "/api/session/codes", role: Viewer, repeat: settles, good: []int{201}, errors: []Slug{SlugConflict}, tag: tag,
+		{id: "create-sign-in-code", method: post, path: "/api/session/codes", role: Viewer, repeat: again, good: []int{201}, errors: []Slug{SlugConflict}, tag: tag,
 			summary: "Make a code to sign in with", detail: "Answers a code by which a browser signs in at this server as the caller's token, once, within a minute. Unlike a token it may stand in a URL.", add: does(s, s.createCode)},
 	}
 }
@@ -70,7 +70,9 @@ func (s *Service) signIn(ctx context.Context, in *struct {
 	}
 	who, secret, err := s.Gate.SignIn(ctx, in.Body.Token, callOf(ctx).address)
 	if p := refusedEntry(err); p != nil {
-		p.Hint = "\"pawl token create\" makes a token"
+		if p.Hint != "" {
+			p.Hint = "\"pawl token create\" makes a token"
+		}
 		return nil, p
 	}
 	if err != nil {
@@ -114,7 +116,7 @@ type createdCode struct {
 func (s *Service) createCode(ctx context.Context, _ *struct{}) (*createdCode, error) {
 	who := access.Of(ctx)
 	if who.Name == "" || who.InSession() {
-		return nil, Problemf(SlugConflict, "a code stands for a token, and this request was sent without one")
+		return nil, Problemf(SlugConflict, "a code stands for a token, and this request was sent without one, or by a session")
 	}
 	code, until := s.Gate.Code(who)
 	out := &createdCode{Status: http.StatusCreated}

@@ -35,6 +35,7 @@ const (
 	once                           // with the same key it is refused: its answer is stored nowhere
 	replayedEach                   // the same for each item, which has its own key
 	settles                        // it leaves the same state
+	again                          // it acts again, and does no harm
 	fenced                         // its claim, turn or offset refuses a second copy, or knows it
 )
 

@@ -45,7 +45,7 @@ func (s *Service) createToken(ctx context.Context, in *struct {
 		Roles      []pawl.Role `json:"roles" minItems:"1" maxItems:"4" enum:"viewer,operator,admin,worker" doc:"What it may do. operator includes viewer; admin includes all."`
 		Workspaces []string    `json:"workspaces,omitempty" maxItems:"100" doc:"The workspaces that it is for. Default: all."`
 		ExpiresAt  time.Time   `json:"expires_at,omitzero" doc:"When it ends by itself. Default: never."`
-		Sum        string      `json:"certificate_sha256,omitempty" pattern:"^[0-9A-Fa-f]{64}$" doc:"The SHA-256 of a client certificate in DER: who shows it is this token, which then has no secret."`
+		Sum        string      `json:"certificate_sha256,omitempty" pattern:"^[0-9A-Fa-f]{64}$" doc:"The SHA-256 of a client certificate in DER: whoever shows it is this token, which then has no secret."`
 	}
 }) (*createdToken, error) {
 	c, err := in.change(ctx, in.Body.Note)

@@ -43,7 +43,7 @@ func OpenCertificate(cert, key, ca string, log *slog.Logger) (*Certificate, erro
 	c := &Certificate{cert: cert, key: key, ca: ca, log: log, now: time.Now}
 	c.looked, c.seen = c.now(), c.stamps()
 	if err := c.load(); err != nil {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the certificate cannot be used", Err: err, Hint: "want a certificate and its key in PEM, as a CA or \"openssl req -x509 -nodes\" writes them"}
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the certificate, or that of the CA of clients, cannot be used", Err: err, Hint: "want a certificate and its key in PEM, as a CA or \"openssl req -x509 -nodes\" writes them"}
 	}
 	return c, nil
 }

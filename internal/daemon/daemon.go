@@ -33,7 +33,8 @@ type Daemon struct {
 	Port    *Port  // nil: the process serves no HTTP
 
 	// Required: who uses the port needs a token. Otherwise a caller without one has all roles.
-	// A port that other machines can reach always requires tokens.
+	// A port that other machines can reach, people sign in at or clients show certificates to
+	// always requires tokens.
 	Required bool
 
 	// Login is how people sign in with an identity provider. nil: they do not.
@@ -79,12 +80,12 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		if err != nil {
 			return err
 		}
-		d.Port.Gate = access.New(access.Config{Required: d.Required || d.Port.Beyond, Sessions: d.Engine, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) {
+		d.Port.Gate = access.New(access.Config{Required: d.Required || d.Port.Beyond || d.Login != nil || d.Port.asksForCertificates(), Sessions: d.Engine, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) {
 			return store.FindToken(ctx, d.Store, id)
 		}, FindSum: func(ctx context.Context, sum [32]byte) (*pawl.Token, error) {
 			return store.FindTokenBySum(ctx, d.Store, sum)
 		}})
-		config := api.Config{Engine: d.Engine, Gate: d.Port.Gate, Cookie: api.CookiePrefix + "_" + d.Port.number(), Secure: strings.HasPrefix(d.URL, "https:"),
+		config := api.Config{Engine: d.Engine, Gate: d.Port.Gate, Cookie: d.Port.cookie(), Secure: strings.HasPrefix(strings.ToLower(d.URL), "https:"),
 			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets}
 		if d.Port.Login, err = d.login(&config); err != nil {
 			return err
@@ -110,14 +111,23 @@ func (d *Daemon) login(c *api.Config) (*oidc.Login, error) {
 	if d.Login == nil {
 		return nil, nil
 	}
-	login, err := oidc.New(*d.Login, func(ctx context.Context, subject string, p pawl.TokenPlan) (http.Cookie, error) {
-		_, secret, err := d.Port.Gate.Open(ctx, subject, subject, p)
-		return api.Cookie(c.Cookie, secret, c.Secure), err
-	}, d.Log)
+	login, err := oidc.New(*d.Login, door{d.Port.Gate, c}, d.Log)
 	if err == nil {
 		c.Login, c.Secure = login.Path(), login.Secure()
 	}
 	return login, err
+}
+
+// A door is a gate as a login sees it.
+type door struct {
+	*access.Gate
+	api *api.Config
+}
+
+// Open opens a session, and returns its cookie.
+func (d door) Open(ctx context.Context, person string, p pawl.TokenPlan) (http.Cookie, error) {
+	secret, err := d.Gate.Open(ctx, person, p)
+	return api.Cookie(d.api.Cookie, secret, d.api.Secure), err
 }
 
 // ServeState serves metrics, the health and the readiness of a process that is a client of a

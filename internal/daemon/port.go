@@ -105,10 +105,13 @@ func (p *Port) URL() string {
 	return "http://" + p.Address
 }
 
-// number returns the number of the port.
-func (p *Port) number() string {
+// asksForCertificates reports whether clients may show a certificate.
+func (p *Port) asksForCertificates() bool { return p.cert != nil && p.cert.ca != "" }
+
+// cookie returns the name of the cookie of a session.
+func (p *Port) cookie() string {
 	_, port, _ := net.SplitHostPort(p.Address) // it is one of a listener
-	return port
+	return api.CookiePrefix + "_" + port
 }
 
 // OpenDefaultPort is OpenPort with an address that may be taken, such as DefaultAddress: the
@@ -157,7 +160,7 @@ func (p *Port) Answer(m http.Handler, unready func(context.Context) []string, op
 			return
 		}
 		own.ServeHTTP(w, r)
-	}), api.GuardConfig{Gate: p.Gate, Raw: raw, Log: p.log})
+	}), api.GuardConfig{Gate: p.Gate, Cookie: p.cookie(), Raw: raw, Log: p.log})
 }
 
 // isOperation reports whether a path belongs to the API.

@@ -131,6 +131,10 @@ func (p *pure) Token(ctx context.Context, key rowkey.Token) (*pawl.Token, error)
 	return p.outside().Token(ctx, key)
 }
 
+func (p *pure) TokenBySum(ctx context.Context, sum [32]byte) (*pawl.Token, error) {
+	return p.outside().TokenBySum(ctx, sum)
+}
+
 func (p *pure) Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pawl.Token, error) {
 	return p.outside().Tokens(ctx, before, limit)
 }

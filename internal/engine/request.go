@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/session"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -80,10 +81,10 @@ func checkRequestID(id string) error {
 	return nil
 }
 
-// byPrincipal adds who asks to the parts of a hash, if it is a caller of a server with a token:
-// nobody gets the answer to a request of another.
+// byPrincipal adds who asks to the parts of a hash, if it is a caller that a server knows by a
+// token or as a person: nobody gets the answer to a request of another.
 func byPrincipal(actor string, parts ...string) []string {
-	if strings.HasPrefix(actor, tokenActor) {
+	if strings.HasPrefix(actor, tokenActor) || strings.HasPrefix(actor, session.OIDC) {
 		return append(parts, actor)
 	}
 	return parts

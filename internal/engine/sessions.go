@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	crand "crypto/rand"
+	"encoding/json"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/session"
@@ -24,8 +26,12 @@ func (e *Engine) OpenSession(ctx context.Context, subject string, p pawl.TokenPl
 	return e.createToken(ctx, p, c)
 }
 
-// ExtendToken puts the end of an active token off. A token that ends later, or never, stays as
-// it is.
+// leastExtension is by how much the end of a token is put off at least: those who use it at the
+// same time put it off once.
+const leastExtension = time.Minute
+
+// ExtendToken puts the end of an active token off. A token that ends later, or never, or less
+// than a minute before, stays as it is.
 func (e *Engine) ExtendToken(ctx context.Context, id pawl.ID, until pawl.Timestamp, c pawl.Change) error {
 	return e.committer.one(ctx, &extendToken{id: id, until: int64(until), c: c})
 }
@@ -43,10 +49,12 @@ func (x *extendToken) decide(t *tx) error {
 	switch {
 	case token == nil || token.ID != x.id:
 		return store.NoToken(x.id)
-	case token.State == lifecycle.TokenActive && (token.ExpiresAt == 0 || token.ExpiresAt >= x.until):
+	case token.State == lifecycle.TokenActive && (token.ExpiresAt == 0 || x.until-token.ExpiresAt < leastExtension.Microseconds()):
 		return nil
 	}
-	if err := t.moveToken(token, lifecycle.TokenExtend, noteOf(x.c)); err != nil {
+	note := noteOf(x.c)
+	note.Metadata, _ = json.Marshal(map[string]pawl.Timestamp{"expires_at": pawl.Timestamp(x.until)}) // a time
+	if err := t.moveToken(token, lifecycle.TokenExtend, note); err != nil {
 		return err
 	}
 	token.ExpiresAt, token.DueAt, token.DueEvent = x.until, x.until, lifecycle.TokenExpire

@@ -83,6 +83,22 @@ func (e *Engine) CreateToken(ctx context.Context, p pawl.TokenPlan, c pawl.Chang
 	return e.createToken(ctx, p, c)
 }
 
+// checkCertificate returns an error if an active token has a certificate already: revoking one
+// of two would not keep it out.
+func (e *Engine) checkCertificate(ctx context.Context, sum string) error {
+	var digest [sha256.Size]byte
+	if n, _ := hex.Decode(digest[:], []byte(sum)); n == 0 {
+		return nil
+	}
+	switch other, err := store.FindTokenBySum(ctx, e.store, digest); {
+	case err == nil:
+		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the certificate is that of token %s", other.Name), Hint: "revoke that token with: pawl token revoke " + other.Name}
+	case pawl.KindOf(err) != pawl.NotFound:
+		return err
+	}
+	return nil
+}
+
 func isSum(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == sha256.Size
@@ -95,6 +111,16 @@ func (e *Engine) createToken(ctx context.Context, p pawl.TokenPlan, c pawl.Chang
 	p.Certificate = strings.ToLower(p.Certificate)
 	r, err := e.newRequest(c, "", "POST /api/tokens", p)
 	if err != nil {
+		return pawl.NewToken{}, err
+	}
+	if known, done, err := r.earlier(ctx); err != nil {
+		return pawl.NewToken{}, err
+	} else if done && p.Certificate == "" {
+		return pawl.NewToken{}, link.SecretShown(known.ID)
+	} else if done {
+		return pawl.NewToken{Receipt: known}, nil
+	}
+	if err := e.checkCertificate(ctx, p.Certificate); err != nil {
 		return pawl.NewToken{}, err
 	}
 	cmd := &createToken{e: e, plan: p, note: noteOf(c)}

@@ -121,6 +121,22 @@ func TestSessionTokens(t *testing.T) {
 	})
 }
 
+// TestKeysOfPeople: nobody gets the answer to a request of another person.
+func TestKeysOfPeople(t *testing.T) { // J8
+	t.Parallel()
+	p := startProcess(t, (&database{t: t, kind: "memory", where: ":memory:"}).open(), nil)
+	queue := pawl.QueueName{Name: "parcels"}
+	_, err := p.engine.PauseQueue(t.Context(), queue, pawl.Change{Actor: "oidc:ada@example.com", RequestID: "k"})
+	must(t, err)
+	if _, err := p.engine.PauseQueue(t.Context(), queue, pawl.Change{Actor: "oidc:bob@example.com", RequestID: "k"}); !errors.Is(err, link.ErrKeyReused) {
+		t.Errorf("the key of another: %v; want it refused", err)
+	}
+	r, err := p.engine.PauseQueue(t.Context(), queue, pawl.Change{Actor: "oidc:ada@example.com", RequestID: "k"})
+	if err != nil || !r.Replayed {
+		t.Errorf("her own key: %+v, %v; want the same answer", r, err)
+	}
+}
+
 // TestCertificateTokens: a token of a certificate has no secret, and is found by the sum.
 func TestCertificateTokens(t *testing.T) {
 	t.Parallel()
@@ -134,6 +150,11 @@ func TestCertificateTokens(t *testing.T) {
 		must(t, err)
 		if made.Secret != "" || found.ID.Public(pawl.TokenPrefix) != made.ID {
 			t.Errorf("made %+v, found %+v", made, found)
+		}
+		again := plan
+		again.Name = "other"
+		if _, err := p.engine.CreateToken(t.Context(), again, ann); pawl.KindOf(err) != pawl.Conflict {
+			t.Errorf("another token of the certificate: %v; want a conflict", err)
 		}
 		_, err = p.engine.RevokeToken(t.Context(), found.ID, ann)
 		must(t, err)

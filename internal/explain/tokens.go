@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/session"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -74,6 +75,10 @@ func (r *Reader) TokenHistoryPage(ctx context.Context, id pawl.ID, q pawl.Histor
 }
 
 func tokenView(t *pawl.Token) pawl.TokenView {
-	return pawl.TokenView{ID: t.ID.Public(pawl.TokenPrefix), Name: t.Name, Status: t.State, Roles: append([]pawl.Role{}, t.Roles...),
+	v := pawl.TokenView{ID: t.ID.Public(pawl.TokenPrefix), Name: t.Name, Status: t.State, Roles: append([]pawl.Role{}, t.Roles...),
 		Workspaces: append([]string{}, t.Workspaces...), CreatedAt: pawl.Timestamp(t.CreatedAt), UpdatedAt: pawl.Timestamp(t.UpdatedAt), ExpiresAt: pawl.Timestamp(t.ExpiresAt)}
+	if subject, is := session.Subject(t.Name); is {
+		v.SessionOf = &subject
+	}
+	return v
 }

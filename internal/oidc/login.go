@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -28,26 +29,37 @@ const (
 	callback = path + "/callback"
 
 	providerTime = 10 * time.Second // for one answer of the provider
+	askAgain     = 5 * time.Second  // after the provider could not be asked what it is
 	wayTime      = 10 * time.Minute // from /login to the way back
 	wayCookie    = "pawl_login"
 )
 
-// An Open opens a session of a subject, and returns its cookie.
-type Open func(ctx context.Context, subject string, p pawl.TokenPlan) (http.Cookie, error)
+// A Gate is what a login needs of the gate of its server.
+type Gate interface {
+	// Open opens a session of a person, and returns its cookie.
+	Open(ctx context.Context, person string, p pawl.TokenPlan) (http.Cookie, error)
+
+	// Exhausted reports whether too many sign-ins from an address have failed; Fail counts one.
+	Exhausted(address string) bool
+	Fail(address string)
+}
 
 // A Login signs people in. It is safe for concurrent use.
 type Login struct {
 	config Config
 	here   *url.URL
-	open   Open
+	gate   Gate
 	log    *slog.Logger
+	asking chan struct{} // full while the provider is asked what it is
 
 	mu       sync.Mutex
-	provider *oidc.Provider // nil: it was not asked yet what it is
+	provider *oidc.Provider // nil: it has not answered yet
+	failure  error          // why
+	failed   time.Time
 }
 
 // New returns a login. The error is of kind Invalid.
-func New(c Config, open Open, log *slog.Logger) (*Login, error) {
+func New(c Config, gate Gate, log *slog.Logger) (*Login, error) {
 	here, err := c.check()
 	if err != nil {
 		return nil, err
@@ -56,7 +68,7 @@ func New(c Config, open Open, log *slog.Logger) (*Login, error) {
 	if c.Client == nil {
 		c.Client = &http.Client{Timeout: providerTime}
 	}
-	return &Login{config: c, here: here, open: open, log: log}, nil
+	return &Login{config: c, here: here, gate: gate, log: log, asking: make(chan struct{}, 1)}, nil
 }
 
 // Path is the path at which a browser begins to sign in, as it sees it.
@@ -71,19 +83,39 @@ func (l *Login) Add(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+callback, l.complete)
 }
 
-// endpoints returns the provider, which is asked what it is until it answers.
+// endpoints returns the provider.
 func (l *Login) endpoints(ctx context.Context) (*oidc.Provider, *oauth2.Config, error) {
+	p, err := l.found(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, &oauth2.Config{ClientID: l.config.ClientID, ClientSecret: l.config.Secret, Endpoint: p.Endpoint(),
+		RedirectURL: l.here.JoinPath(callback).String(), Scopes: []string{oidc.ScopeOpenID, "profile", "email"}}, nil
+}
+
+// found asks the provider what it is, until it has answered: one request at a time, and again
+// some seconds after a failure.
+func (l *Login) found(ctx context.Context) (*oidc.Provider, error) {
+	select {
+	case l.asking <- struct{}{}:
+		defer func() { <-l.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.mu.Lock()
+	p, failure := l.provider, l.failure
+	recent := time.Since(l.failed) < askAgain
+	l.mu.Unlock()
+	if p != nil || recent {
+		return p, failure
+	}
+	p, err := oidc.NewProvider(context.WithoutCancel(ctx), l.config.Issuer)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.provider == nil {
-		p, err := oidc.NewProvider(context.WithoutCancel(ctx), l.config.Issuer)
-		if err != nil {
-			return nil, nil, err
-		}
-		l.provider = p
+	if l.provider, l.failure = p, err; err != nil {
+		l.failed = time.Now()
 	}
-	return l.provider, &oauth2.Config{ClientID: l.config.ClientID, ClientSecret: l.config.Secret, Endpoint: l.provider.Endpoint(),
-		RedirectURL: l.here.JoinPath(callback).String(), Scopes: []string{oidc.ScopeOpenID, "profile", "email"}}, nil
+	return p, err
 }
 
 // begin sends the browser to the provider.
@@ -116,25 +148,33 @@ func (l *Login) complete(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, l.cookie("", -1))
 	w.Header().Set("Cache-Control", "no-store")
 	switch {
+	case l.gate.Exhausted(r.RemoteAddr):
+		l.fail(w, http.StatusTooManyRequests, "too many sign-ins from this address have failed: try again in a minute", nil)
+		return
 	case !ok || subtle.ConstantTimeCompare([]byte(way.state), []byte(q.Get("state"))) != 1:
 		l.fail(w, http.StatusBadRequest, "this sign-in was not begun in this browser, or longer than 10 minutes ago", nil)
 		return
 	case q.Get("error") != "":
-		l.fail(w, http.StatusForbidden, fmt.Sprintf("the identity provider refuses: %.100s", q.Get("error")), errors.New(q.Get("error_description")))
+		l.fail(w, http.StatusForbidden, fmt.Sprintf("the identity provider refuses: %.100s", q.Get("error")), fmt.Errorf("%.200s", q.Get("error_description")))
 		return
 	}
 	claims, err := l.claims(oidc.ClientContext(r.Context(), l.config.Client), way, q.Get("code"))
 	if err != nil {
+		l.gate.Fail(r.RemoteAddr)
 		l.fail(w, http.StatusBadGateway, "the identity provider's answer cannot be used", err)
 		return
 	}
 	subject, plan, err := l.plan(claims)
 	if err != nil {
-		l.fail(w, http.StatusForbidden, err.Error(), nil)
+		l.fail(w, http.StatusForbidden, "you cannot sign in here", err)
 		return
 	}
-	cookie, err := l.open(r.Context(), subject, plan)
-	if err != nil {
+	cookie, err := l.gate.Open(r.Context(), subject, plan)
+	switch {
+	case err != nil && pawl.KindOf(err) == pawl.Invalid: // by what the provider says of the person
+		l.fail(w, http.StatusForbidden, "you cannot sign in here", err)
+		return
+	case err != nil:
 		l.fail(w, http.StatusServiceUnavailable, "the session cannot be opened", err)
 		return
 	}
@@ -176,7 +216,7 @@ func (l *Login) claims(ctx context.Context, way way, code string) (map[string]an
 // plan returns who a person is, and what they may do.
 func (l *Login) plan(claims map[string]any) (subject string, p pawl.TokenPlan, err error) {
 	name, _ := claims[l.config.NameClaim].(string)
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 		return "", p, fmt.Errorf("the claim %s says nobody's name", l.config.NameClaim)
 	}
 	if v := claims["email_verified"]; l.config.NameClaim == DefaultNameClaim && v != true && v != "true" {
@@ -213,10 +253,14 @@ func values(claim any) (all []string) {
 	return all
 }
 
-// fail shows a person why they are not signed in.
+// fail shows a person why they are not signed in. What the provider itself has answered is for
+// the log only.
 func (l *Login) fail(w http.ResponseWriter, status int, what string, err error) {
 	if err != nil {
 		l.log.Warn("somebody could not sign in", "why", what, "error", err)
+	}
+	if err != nil && status == http.StatusForbidden {
+		what += ": " + err.Error()
 	}
 	http.Error(w, what, status)
 }

@@ -33,7 +33,20 @@ type site struct {
 	t       *testing.T
 	subject string
 	plan    pawl.TokenPlan
+	refuses error // of each session
+	fails   int
 }
+
+func (s *site) Open(_ context.Context, subject string, p pawl.TokenPlan) (http.Cookie, error) {
+	if s.refuses == nil {
+		s.subject, s.plan = subject, p
+	}
+	return http.Cookie{Name: "pawl_session", Value: "secret", SameSite: http.SameSiteStrictMode}, s.refuses
+}
+
+func (s *site) Exhausted(string) bool { return s.fails >= 3 }
+
+func (s *site) Fail(string) { s.fails++ }
 
 func newSite(t *testing.T, c oidc.Config) *site {
 	t.Helper()
@@ -43,10 +56,7 @@ func newSite(t *testing.T, c oidc.Config) *site {
 	t.Cleanup(s.Close)
 	c.ClientID, c.Secret, c.URL = "pawl", "hush", s.URL
 	c.Roles = map[string]pawl.Role{"devs": pawl.RoleOperator, "readers": pawl.RoleViewer}
-	login, err := oidc.New(c, func(_ context.Context, subject string, p pawl.TokenPlan) (http.Cookie, error) {
-		s.subject, s.plan = subject, p
-		return http.Cookie{Name: "pawl_session", Value: "secret", SameSite: http.SameSiteStrictMode}, nil
-	}, slog.New(slog.DiscardHandler))
+	login, err := oidc.New(c, s, slog.New(slog.DiscardHandler))
 	must(t, err)
 	login.Add(mux)
 	return s
@@ -113,6 +123,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 		{"an address that is not verified", oidc.Config{}, func(i *oidctest.Issuer) { i.Claims = with("email_verified", false) }, 403, "is not verified"},
 		{"no name", oidc.Config{NameClaim: "preferred_username"}, func(i *oidctest.Issuer) { i.Claims = ada }, 403, "preferred_username"},
 		{"a name with a space", oidc.Config{NameClaim: "name"}, func(i *oidctest.Issuer) { i.Claims = with("name", "ada engine") }, 403, "says nobody's name"},
+		{"a name that looks like another", oidc.Config{NameClaim: "name"}, func(i *oidctest.Issuer) { i.Claims = with("name", "ada\u200b") }, 403, "says nobody's name"},
 		{"no workspace", oidc.Config{WorkspacesClaim: "ws"}, func(i *oidctest.Issuer) { i.Claims = ada }, 403, "no workspace"},
 		{"refused", oidc.Config{}, func(i *oidctest.Issuer) { i.Claims, i.Refuse = ada, "access_denied" }, 403, "access_denied"},
 		{"a replayed token", oidc.Config{}, func(i *oidctest.Issuer) { i.Claims, i.Nonce = ada, "another" }, 502, "cannot be used"},
@@ -196,5 +207,25 @@ func TestConfig(t *testing.T) {
 		if err := c.Check(); pawl.KindOf(err) != pawl.Invalid || err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v; want an error with %q", err, tt.want)
 		}
+	}
+}
+
+// TestFailedSignIns: a name that cannot be one is no failure of the server, and answers of the
+// provider that cannot be used count.
+func TestFailedSignIns(t *testing.T) {
+	t.Parallel()
+	i := oidctest.New(t)
+	i.Claims = ada
+	s := newSite(t, oidc.Config{Issuer: i.URL})
+	s.refuses = pawl.Errorf(pawl.Invalid, "the name is too long")
+	if status, text, _ := s.signIn(""); status != http.StatusForbidden || !strings.Contains(text, "the name is too long") {
+		t.Errorf("an invalid name: %d %s", status, text)
+	}
+	i.Nonce = "another"
+	for range 3 {
+		s.signIn("")
+	}
+	if status, text, _ := s.signIn(""); status != http.StatusTooManyRequests || s.fails != 3 {
+		t.Errorf("after 3 failures: %d %s, %d counted", status, text, s.fails)
 	}
 }

@@ -54,11 +54,17 @@ func plain(c byte) bool {
 // Subject returns the subject of a session. It reports whether the name is one of a session.
 func Subject(name string) (subject string, is bool) {
 	rest, is := strings.CutPrefix(name, prefix)
-	if !is || len(rest) <= digits || rest[digits] != '.' {
+	if !is || len(rest) <= digits || rest[digits] != '.' || strings.Trim(rest[:digits], "0123456789abcdef") != "" {
 		return "", false
 	}
+	subject, is = unescaped(rest[digits+1:])
+	_, err := pawl.ParseID(pawl.TokenPrefix, subject)
+	return subject, is && (err == nil || strings.HasPrefix(subject, OIDC) && len(subject) > len(OIDC))
+}
+
+func unescaped(rest string) (text string, is bool) {
 	var b strings.Builder
-	for rest = rest[digits+1:]; rest != ""; {
+	for rest != "" {
 		if rest[0] != '_' {
 			b.WriteByte(rest[0])
 			rest = rest[1:]

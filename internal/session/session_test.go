@@ -24,7 +24,7 @@ func TestNames(t *testing.T) {
 	if _, err := Name("oidc:"+strings.Repeat("@", 36), [6]byte{}); pawl.KindOf(err) != pawl.Invalid || err == nil {
 		t.Errorf("a long subject: %v; want it refused", err)
 	}
-	for _, name := range []string{"ci", "session.", "session.0102", "session.010203040506", "session.010203040506.a_", "session.010203040506.a_zz"} {
+	for _, name := range []string{"ci", "session.", "session.0102", "session.010203040506", "session.010203040506.a_", "session.010203040506.a_zz", "session.01020304050x.oidc_3aada", "session.010203040506.engine", "session.010203040506.oidc_3a"} {
 		if got, is := Subject(name); is {
 			t.Errorf("%q: %q; want none", name, got)
 		}

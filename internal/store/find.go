@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/rowkey"
-	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // FindJob reads a job by its public id. The error is of kind NotFound if there is none.
@@ -71,23 +69,13 @@ func FindToken(ctx context.Context, v Views, id pawl.ID) (*pawl.Token, error) {
 }
 
 // FindTokenBySum reads the newest active token with a sum. The error is of kind NotFound if
-// there is none. It reads all active tokens, which are few.
+// there is none.
 func FindTokenBySum(ctx context.Context, v Views, sum [32]byte) (*pawl.Token, error) {
-	const page = 1000
-	for before := rowkey.Token(0); ; {
-		all, err := v.Tokens(ctx, before, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range all {
-			if before = t.Key(); t.State == lifecycle.TokenActive && t.Sum == sum {
-				return t, nil
-			}
-		}
-		if len(all) < page {
-			return nil, pawl.Errorf(pawl.NotFound, "there is no such token")
-		}
+	t, err := v.TokenBySum(ctx, sum)
+	if errors.Is(err, ErrNotFound) {
+		return nil, pawl.Errorf(pawl.NotFound, "there is no active token with that SHA-256")
 	}
+	return t, err
 }
 
 // NoToken returns the error that there is no token with that id.

@@ -564,6 +564,9 @@ type Views interface {
 	// no bound), at most limit.
 	Token(ctx context.Context, key rowkey.Token) (*pawl.Token, error)
 	Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pawl.Token, error)
+
+	// TokenBySum reads the newest active token with a sum, or returns ErrNotFound.
+	TokenBySum(ctx context.Context, sum [32]byte) (*pawl.Token, error)
 	// Pauses lists pauses of queues, newest first.
 	Pauses(ctx context.Context, f PauseFilter) ([]*pawl.QueuePause, error)
 	// Webhook reads a webhook. Webhooks lists them, newest first: those with a key below before

@@ -63,6 +63,15 @@ func (db *DB) Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pa
 	return db.tokens(ctx, "select "+names("", tokenTable.whole)+" from token where id < $1 order by id desc limit $2", int64(before), limit)
 }
 
+// TokenBySum reads the newest active token with a sum. It reads the active ones, by their index.
+func (db *DB) TokenBySum(ctx context.Context, sum [32]byte) (*pawl.Token, error) {
+	list, err := db.tokens(ctx, "select "+names("", tokenTable.whole)+" from token where state = 'active' and sum = $1 order by id desc limit 1", sum[:])
+	if len(list) == 0 {
+		return nil, missing(err, true)
+	}
+	return list[0], err
+}
+
 func (db *DB) tokens(ctx context.Context, sql string, args ...any) (list []*pawl.Token, err error) {
 	err = db.query(ctx, "read tokens", sql, func(c *cursor) {
 		if t := tokenTable.readWhole(c); c.err == nil {

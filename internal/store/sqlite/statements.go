@@ -309,6 +309,7 @@ const (
 	selectSignals
 	selectSchedules
 	selectTokens
+	selectTokenBySum
 	selectPauses
 	selectLastingPauses
 	selectWebhooks
@@ -563,9 +564,10 @@ var texts = [statementCount]string{
 	selectPauses: "SELECT " + pauseAll + " FROM queue_pause WHERE (?1 = '' OR workspace = ?1) AND (?2 = '' OR queue = ?2) AND id < ?3 ORDER BY id DESC LIMIT ?4 + 0",
 	selectLastingPauses: "SELECT " + pauseAll + " FROM queue_pause INDEXED BY queue_pause_queue WHERE state = 'paused'" +
 		" AND (?1 = '' OR workspace = ?1) AND (?2 = '' OR queue = ?2) AND id < ?3 ORDER BY id DESC LIMIT ?4 + 0",
-	selectTokens:   "SELECT " + tokenAll + " FROM token WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
-	selectWebhooks: "SELECT " + webhookAll + " FROM webhook WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
-	selectVersions: "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",
+	selectTokenBySum: "SELECT " + tokenAll + " FROM token INDEXED BY token_name WHERE state = 'active' AND sum = ? ORDER BY id DESC LIMIT 1",
+	selectTokens:     "SELECT " + tokenAll + " FROM token WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
+	selectWebhooks:   "SELECT " + webhookAll + " FROM webhook WHERE id < ? ORDER BY id DESC LIMIT ? + 0",
+	selectVersions:   "SELECT " + versionColumns + " FROM version WHERE workspace = ? AND name = ? AND version < ? ORDER BY version DESC LIMIT ? + 0",
 	selectNewestVersions: "SELECT " + versionColumns + " FROM version v WHERE (?1 = '' OR workspace = ?1)" +
 		" AND version = (SELECT max(version) FROM version WHERE workspace = v.workspace AND name = v.name)" +
 		" AND (name, workspace) > (?2, ?3) ORDER BY name, workspace LIMIT ?4 + 0",

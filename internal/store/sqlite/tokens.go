@@ -67,6 +67,15 @@ func (db *DB) Tokens(ctx context.Context, before rowkey.Token, limit int) ([]*pa
 	return db.listTokens(ctx, selectTokens, func(b *row) { b.ints(int64(before), int64(limit)) })
 }
 
+// TokenBySum reads the newest active token with a sum. It reads the active ones, by their index.
+func (db *DB) TokenBySum(ctx context.Context, sum [32]byte) (*pawl.Token, error) {
+	list, err := db.listTokens(ctx, selectTokenBySum, func(b *row) { b.blob(sum[:]) })
+	if len(list) == 0 {
+		return found[pawl.Token](nil, err, lifecycle.Token.Name, rowkey.Token(0))
+	}
+	return list[0], err
+}
+
 func (db *DB) listTokens(ctx context.Context, s statement, bind func(*row)) (list []*pawl.Token, err error) {
 	err = db.read(ctx, "read tokens", func(c *conn) error {
 		list = nil
