@@ -799,6 +799,9 @@ const (
 	TopicSchema Topic = "schema"
 )
 
+// Topics are all topics.
+var Topics = []Topic{TopicWork, TopicMarks, TopicStops, TopicLimits, TopicWebhooks, TopicSchema}
+
 // A Migrator moves the schema up and down.
 type Migrator interface {
 	// Version returns the schema's version (0 if empty) and the newest known.

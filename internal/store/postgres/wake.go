@@ -23,7 +23,7 @@ const (
 	listenBackoffMax = 2 * time.Second
 )
 
-var topics = []store.Topic{store.TopicWork, store.TopicMarks, store.TopicStops, store.TopicLimits, store.TopicSchema}
+var topics = store.Topics
 
 // A wire sends hints on a connection of its own, off the path of transactions.
 type wire struct {

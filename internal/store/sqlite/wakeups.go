@@ -31,7 +31,15 @@ const (
 )
 
 // codes are the topics in a datagram, one byte each.
-var codes = map[store.Topic]byte{store.TopicWork: 'w', store.TopicMarks: 'm', store.TopicStops: 's', store.TopicLimits: 'l'}
+var codes = func() map[store.Topic]byte {
+	all := make(map[store.Topic]byte)
+	for i, t := range store.Topics {
+		if t != store.TopicSchema { // each process reads the version of the file
+			all[t] = 'a' + byte(i)
+		}
+	}
+	return all
+}()
 
 // wakeups carry hints between the processes of one user on one file. Each listening process
 // has a datagram socket in a folder whose path all of them derive from the file's, and that no

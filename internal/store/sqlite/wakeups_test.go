@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/private"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -150,4 +151,33 @@ func shortDir(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
+}
+
+// TestEveryTopicIsHeard: a hint of each topic reaches another process on the file.
+func TestEveryTopicIsHeard(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", shortDir(t))
+	listener, sender := newWakeups("/some/file", 7, slog.New(slog.DiscardHandler)), newWakeups("/some/file", 7, slog.New(slog.DiscardHandler))
+	defer listener.close()
+	defer sender.close()
+	conn, err := listener.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range store.Topics {
+		if topic == store.TopicSchema {
+			continue
+		}
+		sender.wake([]store.Topic{topic})
+		b := make([]byte, 16)
+		if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := conn.Read(b)
+		if err != nil || n != 1 {
+			t.Fatalf("%s: %d bytes, %v; want the hint", topic, n, err)
+		}
+		if got, known := topicOf(b[0]); !known || got != topic {
+			t.Errorf("%s is heard as %s", topic, got)
+		}
+	}
 }
