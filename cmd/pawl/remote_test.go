@@ -116,7 +116,7 @@ func TestServerFlag(t *testing.T) {
 	t.Parallel()
 	away := "http://127.0.0.1:1"
 	env := map[string]string{"HOME": t.TempDir(), "USER": "tester"}
-	with := map[string]string{"HOME": env["HOME"], "USER": "tester", "PAWL_SERVER": away, "PAWL_DATABASE": "none.db"}
+	with := map[string]string{"HOME": env["HOME"], "USER": "tester", "PAWL_SERVER": away, "PAWL_DATABASE": filepath.Join(env["HOME"], "none.db")}
 	for _, tt := range []struct {
 		name string
 		env  map[string]string

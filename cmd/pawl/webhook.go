@@ -157,7 +157,7 @@ func (a *app) onWebhook(c *cobra.Command, f func(ctx context.Context, cl *client
 	if c.Args == nil {
 		c.Args = want(1, 1, "a WEBHOOK")
 	}
-	c.Long += " WEBHOOK is an id, or the name of a\nwebhook."
+	c.Long += "\nWEBHOOK is an id, or the name of a webhook."
 	c.ValidArgsFunction = a.completeWebhooks
 	c.RunE = a.on(func(ctx context.Context, cl *client.Client, args []string) error {
 		id, err := a.webhookOf(ctx, cl, args[0])

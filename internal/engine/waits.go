@@ -51,8 +51,7 @@ func (p *preparation) born(b *workflow.Born, from *workflow.Child) (*pawl.Failur
 	if err != nil {
 		return nil, err
 	}
-	f := origin{Dir: p.childDir(own.Dir, from.File)}
-	f.Trace = p.e.traceOfChild(p.job.ID, f.Trace)
+	f := origin{Dir: p.childDir(own.Dir, from.File), Trace: p.e.traceOfChild(p.job.ID, own.Trace)}
 	if b.Definition == nil {
 		if err := p.registered(b, &f); err != nil {
 			return fault(refuse, err)

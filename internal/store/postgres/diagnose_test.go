@@ -175,7 +175,7 @@ func TestDiagnoseFinds(t *testing.T) {
 const someJob = `insert into job select (jsonb_populate_record(null::job, to_jsonb(j))).* from (
   select 1 as id, gen_random_uuid() as uuid, 'w' as workspace, 0 as definition, 'n' as workflow, '' as description, 0 as parent, 0 as continues, 0 as depth, 1 as worker_count,
     0 as created_at, 'COMPLETED' as state, 1 as seq, '' as head, 0 as due_at, '' as due_event, 0 as updated_at, 0 as route, 0 as priority, false as paused, 0 as mark, 0 as mark_at, 0 as mark_tries, '' as ending,
-    0 as open, 0 as active, 0 as started_at, 0 as completed_at, 0 as private, 0 as version, 0 as parent_step, 0 as schedule, 0 as rank, 0 as pool, 0 as quota, 0 as hooks, 0 as blocked, 0 as line) j`
+    0 as open, 0 as active, 0 as started_at, 0 as completed_at, 0 as private, 0 as version, 0 as parent_step, 0 as schedule, 0 as rank, 0 as pool, 0 as quota, 0 as hooks, 0 as blocked, 0 as line, false as children) j`
 
 func (s *sickness) run(t *testing.T) {
 	db := fresh(t)

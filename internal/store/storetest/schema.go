@@ -16,7 +16,8 @@ import (
 
 var schemaTests = []test{
 	{name: "J10/DownAndUp", run: downAndUp},
-	{name: "J10/DownOneAndUp", run: downOneAndUp},
+	{name: "J10/DownOneAndUp", run: func(e *env) { _, newest := e.version(); downSomeAndUp(e, newest-1) }},
+	{name: "J10/DownSomeAndUp", run: func(e *env) { downSomeAndUp(e, beforeFeed) }},
 	{name: "J10/Plan", run: plan},
 	{name: "J10/BadVersion", run: badVersion},
 	{name: "J10/StateConstraints", run: stateConstraints},
@@ -60,9 +61,9 @@ func downAndUp(e *env) {
 	e.diff("jobs", []rowkey.Job{m.key()}, e.jobs(store.JobFilter{}))
 }
 
-// downOneAndUp: data that both versions can represent survives the way down and up, and all
-// its trails verify. Other data may be lost, but does no harm.
-func downOneAndUp(e *env) {
+// downSomeAndUp: data that both versions can represent, or that is kept aside, survives the way
+// down to a version and up, and all its trails verify. Other data may be lost, but does no harm.
+func downSomeAndUp(e *env, to int) {
 	_, newest := e.version()
 	var job *pawl.Job
 	var step *pawl.Step
@@ -77,13 +78,14 @@ func downOneAndUp(e *env) {
 	last := e.add(2, func(m made, b *Batch) {
 		enqueued(1, 0)(m, b)
 		m.job.Ending, m.job.Hooks, m.job.Pool, m.job.Quota, m.job.Version = lifecycle.JobCompleted, pawl.HooksRun, 1, 3, 2
-		m.steps[0].Mark, m.steps[0].Pool, m.job.Blocked = pawl.Blocked, 5, 1
+		m.steps[0].Mark, m.steps[0].Pool, m.job.Blocked, m.job.Children = pawl.Blocked, 5, 1, true
 		b.MoveJob(m.job, lifecycle.JobHooks)
 	})
+	child := e.add(0, func(m made, _ *Batch) { m.job.Parent = last.key() })
 	e.addSchedule("s", nil)
 	token, pause, webhook := e.addToken("t", nil), e.addPause("q"), e.addWebhook("w", nil)
 	e.signal(last.job, "go", `1`)
-	e.ok(e.st.Migrate(e.ctx, newest-1))
+	e.ok(e.st.Migrate(e.ctx, to))
 	e.ok(e.st.Migrate(e.ctx, newest))
 	if e.db.Name != "" {
 		e.st = e.open() // a handle need not outlive the schema it was opened on
@@ -102,7 +104,12 @@ func downOneAndUp(e *env) {
 	e.sameToken(token)
 	e.diff("pause", []*pawl.QueuePause{pause}, e.pausesOf(store.PauseFilter{}))
 	e.sameWebhook(webhook)
-	e.diff("jobs", []rowkey.Job{last.key(), job.Key()}, e.jobs(store.JobFilter{}))
+	e.diff("jobs", []rowkey.Job{child.key(), last.key(), job.Key()}, e.jobs(store.JobFilter{}))
+	parent, err := e.st.Job(e.ctx, last.key())
+	e.ok(err)
+	if !parent.Children || gotJob.Children {
+		e.Errorf("children: %v and %v, want true of the job that has some", parent.Children, gotJob.Children)
+	}
 	if got := e.see(&store.Query{Claims: []store.ClaimQuery{claim(5, 1)}}).Claims[0].Steps; len(got) != 2 {
 		e.Errorf("claims %v, want both steps that are enqueued", got)
 	}

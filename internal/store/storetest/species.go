@@ -161,7 +161,7 @@ func keyOfSchedule(s *pawl.Schedule) pawl.StepKey { return store.ScheduleEntity(
 
 var tokens = &species[pawl.Token]{
 	kind:  lifecycle.Token.Name,
-	fixed: []string{"CreatedAt", "ID", "Name", "Roles", "Workspaces", "Sum", "ExpiresAt"},
+	fixed: []string{"CreatedAt", "ID", "Name", "Roles", "Workspaces", "Sum"},
 	base: func(e *env, now int64, n int, ch *store.Changes) (list []*pawl.Token) {
 		for range n {
 			t := &pawl.Token{ID: e.mint.ID(now)}

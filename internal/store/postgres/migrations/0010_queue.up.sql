@@ -38,3 +38,5 @@ drop table kept_queue_pause, kept_queue_pause_audit;
 
 -- Whether jobs were submitted as children of a job.
 alter table job add column children bool not null default false;
+update job set children = true
+where id in (select parent from job where parent <> 0 and parent_step = 0 and state in ('SUBMITTED', 'PENDING', 'RUNNING'));

@@ -38,3 +38,5 @@ DROP TABLE kept_queue_pause_audit;
 
 -- Whether jobs were submitted as children of a job.
 ALTER TABLE job ADD COLUMN children INTEGER NOT NULL DEFAULT 0;
+UPDATE job SET children = 1
+WHERE id IN (SELECT parent FROM job WHERE parent <> 0 AND parent_step = 0 AND state IN ('SUBMITTED', 'PENDING', 'RUNNING'));
