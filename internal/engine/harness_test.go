@@ -311,9 +311,15 @@ func (p *process) waitFor(id pawl.ID, limit time.Duration) *pawl.JobView {
 }
 
 // sameEnd compares jobs that have ended. A completed job may omit an error that was
-// resolved.
+// resolved. What was submitted below a canceled job is canceled after the end, which ends the
+// mark of the job.
 func sameEnd(a, b *pawl.Job) bool {
 	x, y := *a, *b
+	if x.Children && x.State == lifecycle.JobCanceled {
+		for _, j := range []*pawl.Job{&x, &y} {
+			j.Children, j.Mark, j.MarkAt, j.MarkTries = false, pawl.Clear, 0, 0
+		}
+	}
 	if x.State == lifecycle.JobCompleted {
 		x.Error, y.Error = nil, nil
 	}

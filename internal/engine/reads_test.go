@@ -82,12 +82,12 @@ func TestABoardTellsNoneFromNotAsked(t *testing.T) {
 		"Open":    {decide.ReadSet{Open: true}, jobTx.Open},
 		"Waiting": {decide.ReadSet{Waiting: 1}, func(b jobTx) error { _, err := b.Waiting(); return err }},
 		"Signals": {decide.ReadSet{Signals: true}, func(b jobTx) error { _, err := b.Signals(); return err }},
-		"Parent":  {decide.ReadSet{Parent: true}, func(b jobTx) error { b.Job().Parent = 8; _, err := b.Parent(); return err }},
+		"Parent":  {decide.ReadSet{Parent: true}, func(b jobTx) error { b.Job().Parent, b.Job().ParentStep = 8, ord; _, err := b.Parent(); return err }},
 	}
 	for field, r := range reads {
 		do := func(set decide.ReadSet) error {
 			return e.committer.one(t.Context(), &asking{script{f: func(t *tx) error { return r.read(jobTx{e: e, t: t, key: key}) }},
-				func(q *store.Query) { ask(q, key, pawl.StepKey{Job: 8}, set) }})
+				func(q *store.Query) { ask(q, key, pawl.StepKey{Job: 8, Ord: ord}, set) }})
 		}
 		if err := do(r.set); err != nil {
 			t.Errorf("%s was asked for: %v", field, err)

@@ -54,9 +54,9 @@ type Store interface {
 // Ledger is the write side.
 type Ledger interface {
 	// Do runs one write transaction. It reads the records that q names, locked in one order
-	// (pools, limits, schedules, tokens, pauses of queues, webhooks, workers, turns, jobs, steps; each by key), passes them to decide, and writes
-	// the changes that decide returns, all or nothing. An error of decide rolls back and is
-	// returned unchanged; nil changes roll back and return nil. decide must not keep its
+	// (pools, limits, schedules, tokens, pauses of queues, webhooks, workers, turns, jobs, steps;
+	// each by key), passes them to decide, and writes the changes that decide returns, all or
+	// nothing. An error of decide rolls back and is returned unchanged; nil changes roll back and return nil. decide must not keep its
 	// records after Do has returned an error. It runs again, with other facts, if the facts
 	// were outdated; its earlier result is then discarded. Do is safe for concurrent use.
 	Do(ctx context.Context, q *Query, decide func(*Facts) (*Changes, error)) error
@@ -595,8 +595,8 @@ type Views interface {
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then
-	// schedules, tokens and webhooks, then pauses of queues. A job of 0 means all. f gets each job with its steps as of one moment. f may
-	// take its time: no transaction is open while it runs. Only a page of a long job is in
+	// schedules, tokens, webhooks and pauses of queues. A job of 0 means all. f gets each job
+	// with its steps as of one moment. f may take its time: no transaction is open while it runs. Only a page of a long job is in
 	// memory at once (LongTrail); a job that retention removes meanwhile is an error of kind
 	// Unavailable.
 	Trails(ctx context.Context, job rowkey.Job, f func(TrailOf) error) error

@@ -55,8 +55,8 @@
 //
 // # Locks
 //
-// Within a transaction rows are locked in the order pools, schedules, tokens, pauses of queues, webhooks, workers, jobs,
-// steps, each by key; claims skip locked rows. Transactions of one handle on the same job wait for
+// Within a transaction rows are locked in the order pools, schedules, tokens, pauses of queues,
+// webhooks, workers, jobs, steps, each by key; claims skip locked rows. Transactions of one handle on the same job wait for
 // each other before they begin (reserve.go). The mutexes in memory are leaves; session.mu is
 // held while its connection is used.
 //
