@@ -186,6 +186,7 @@ func TestDownWithWhatIsNew(t *testing.T) {
 	want.Inputs = []byte(`{"n":1}`)
 	want.Pool, want.Quota, want.Version, want.Ending, want.Hooks, want.Open, want.Blocked = 0, 0, 0, "", pawl.HooksNotYet, 3, 0
 	want.Tree = &pawl.Tree{Tree: audit.Tree{N: -1}} // as if it were older than trees
+	want.Children = true                            // as if its child were no step of it
 	want.Rank, want.Mark, want.MarkAt = pawl.RankAt(j.CreatedAt, 0), pawl.Attention, j.UpdatedAt
 	if diff := cmp.Diff(&want, got); diff != "" || err != nil {
 		t.Errorf("job: %v (-want +got):\n%s", err, diff)
