@@ -37,7 +37,8 @@ type badProxy struct {
 	servers []http.Handler
 	mu      sync.Mutex
 	random  *rand.Rand
-	good    bool // from now on it does none of this
+	behind  sync.WaitGroup // requests whose answers nobody gets
+	good    bool           // from now on it does none of this
 }
 
 func (p *badProxy) roll(n int) int {
@@ -75,19 +76,19 @@ func (p *badProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	case 2: // and so, while the server goes on with it
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		go func() {
+		p.behind.Go(func() {
 			defer cancel()
 			answer(ctx)
-		}()
+		})
 		panic(http.ErrAbortHandler)
 	case 3: // it is sent twice, one after the other
 		answer(r.Context())
 	case 4: // and at the same time
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		go func() {
+		p.behind.Go(func() {
 			defer cancel()
 			answer(ctx)
-		}()
+		})
 	case 5:
 		time.Sleep(time.Duration(p.roll(50)) * time.Millisecond)
 	case 6:
@@ -156,7 +157,10 @@ func testABadProxy(t *testing.T, where string, seed uint64) {
 	server := httptest.NewUnstartedServer(p)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.Close()
+		p.behind.Wait()
+	})
 	var mu sync.Mutex
 	ran := map[string]int{}
 	run := func(_ context.Context, task *worker.Task) worker.Result {
