@@ -18,7 +18,7 @@ import (
 
 // Bounds of a bulk request.
 const (
-	maxBulk   = 400 // jobs: their ids fit into a stored answer
+	maxBulk   = 400 // jobs: their ids fit into a stored response
 	bulkAtOne = 16  // are changed at once
 )
 
@@ -69,7 +69,7 @@ type BulkInput struct {
 	DryRun    bool       `json:"dry_run,omitempty" doc:"Change nothing."`
 }
 
-// A bulk is the answer of change-jobs.
+// A bulk is the response to a bulk change.
 type bulk struct {
 	Count  int                   `json:"count" doc:"How many jobs are selected."`
 	More   bool                  `json:"more" doc:"The filter selects further jobs."`

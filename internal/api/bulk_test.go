@@ -40,7 +40,7 @@ func TestBulk(t *testing.T) {
 		t.Errorf("%s", first.body)
 	}
 	later := s.want(201, "POST", "/api/jobs", `{"workflow":"waits","task_description":"batch, later"}`).field(t, "id").(string)
-	s.close() // the answer was lost, and the server starts again
+	s.close() // the response is lost, and the server restarts
 	s.open()
 	again := s.want(200, "POST", "/api/bulk/cancel", request)
 	if string(again.body) != string(first.body) {

@@ -199,7 +199,7 @@ func (s *Service) tried(ctx context.Context, trials ...trial) (*body[page[offer]
 	return pageOf(all, ""), nil
 }
 
-// of returns the trial of a verb that answers with a receipt.
+// of returns the trial of a verb that returns a receipt.
 func of(verb string, do func(context.Context) (pawl.Receipt, error)) trial {
 	return trial{verb, Operator, func(ctx context.Context) error {
 		_, err := do(ctx)

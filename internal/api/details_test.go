@@ -25,7 +25,7 @@ steps:
 `
 }
 
-// read decodes the answer of a request.
+// read decodes the response to a request.
 func read[T any](t testing.TB, s *site, path string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal(s.want(200, "GET", path, "").body, &v); err != nil {

@@ -35,7 +35,7 @@ type page[T any] struct {
 // A body is an answer with a body.
 type body[T any] struct{ Body T }
 
-// A versioned is an answer with a body that a later change may be restricted to.
+// A versioned is a response whose body has a version, which a later change may require.
 type versioned[T any] struct {
 	ETag string `header:"ETag" doc:"For If-Match: it changes with each change of the record."`
 	Body T

@@ -194,7 +194,7 @@ func (s *Service) getQueue(ctx context.Context, in *struct {
 	return &versioned[pawl.QueueView]{tag, *v}, nil
 }
 
-// An operatedQueue is the answer to a verb of a queue.
+// An operatedQueue is the response to pausing or resuming a queue.
 type operatedQueue struct {
 	Status   int
 	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`

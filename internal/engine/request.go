@@ -82,7 +82,7 @@ func checkRequestID(id string) error {
 }
 
 // byPrincipal adds who asks to the parts of a hash, if it is a caller that a server knows by a
-// token or as a person: nobody gets the answer to a request of another.
+// token or as a person: nobody gets the response to the request of another.
 func byPrincipal(actor string, parts ...string) []string {
 	if strings.HasPrefix(actor, tokenActor) || strings.HasPrefix(actor, session.OIDC) {
 		return append(parts, actor)

@@ -121,7 +121,7 @@ func TestSessionTokens(t *testing.T) {
 	})
 }
 
-// TestKeysOfPeople: nobody gets the answer to a request of another person.
+// TestKeysOfPeople: nobody gets the response to the request of another person.
 func TestKeysOfPeople(t *testing.T) { // J8
 	t.Parallel()
 	p := startProcess(t, (&database{t: t, kind: "memory", where: ":memory:"}).open(), nil)
