@@ -62,10 +62,10 @@ func TestIdleStreams(t *testing.T) { // not parallel: it measures the heap
 	s.want(429, "GET", "/api/events", "")
 }
 
-// TestStalledReaders: 200 clients that stop reading delay 20 others by nothing that grows, cost
+// TestStalledReaders: 200 clients that stop reading delay others by nothing that grows, cost
 // no memory that grows, and are cut off (J3).
 func TestStalledReaders(t *testing.T) { // not parallel: it measures the heap
-	const stalled, reading, batches, jobs = 200, 20, 40, 500
+	const stalled, reading, batches, jobs = 200, 5, 20, 500
 	s := newSite(t)
 	for range stalled {
 		s.mute()

@@ -25,7 +25,8 @@ const (
 	maxEventStreams = 1000 // at once, by default
 	maxEventsEach   = 16   // of one caller, by default
 
-	eventTime  = 5 * time.Second  // for a client to take what is written
+	eventTime  = 5 * time.Second  // for a client to take a piece of what is written
+	eventPiece = 16 << 10         // bytes
 	eventQuiet = 15 * time.Second // after which a comment is written
 )
 
@@ -174,8 +175,8 @@ func (l *listeners) enter(caller string) (gone func(), p *Problem) {
 	}, nil
 }
 
-// An eventWriter writes server-sent events. Each write has a time of its own, after which the
-// client is cut off.
+// An eventWriter writes server-sent events. A client that takes nothing for eventTime is cut off;
+// one that takes a large batch slowly is not, since each piece has a time of its own.
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -271,11 +272,17 @@ func (e *eventWriter) bye() {
 
 // flush sends what was added.
 func (e *eventWriter) flush() error {
-	if err := e.control.SetWriteDeadline(time.Now().Add(eventTime)); err != nil {
-		return err
-	}
-	if _, err := e.w.Write(e.buffer); err != nil {
-		return err
+	for left := e.buffer; ; {
+		piece := left[:min(len(left), eventPiece)]
+		if err := e.control.SetWriteDeadline(time.Now().Add(eventTime)); err != nil {
+			return err
+		}
+		if _, err := e.w.Write(piece); err != nil {
+			return err
+		}
+		if left = left[len(piece):]; len(left) == 0 {
+			break
+		}
 	}
 	if e.buffer = e.buffer[:0]; cap(e.buffer) > 64<<10 {
 		e.buffer = nil

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"net/http"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A line takes what is written at a rate, and breaks at a deadline. A rate of 0 takes nothing.
+type line struct {
+	http.ResponseWriter
+	rate     int // bytes a second
+	taken    int
+	deadline time.Time
+}
+
+func (l *line) SetWriteDeadline(t time.Time) error { l.deadline = t; return nil }
+func (l *line) FlushError() error                  { return nil }
+
+func (l *line) Write(data []byte) (int, error) {
+	left := time.Until(l.deadline)
+	if takes := time.Duration(len(data)) * time.Second / time.Duration(max(l.rate, 1)); takes < left {
+		time.Sleep(takes)
+		l.taken += len(data)
+		return len(data), nil
+	}
+	time.Sleep(left)
+	return 0, os.ErrDeadlineExceeded
+}
+
+// TestSlowReaders: a client that takes a large batch slowly gets all of it, and one that takes
+// nothing is cut off after eventTime (J3).
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[int]int{8 << 10: 1 << 20, 0: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			l, begun := &line{rate: rate}, time.Now()
+			e := &eventWriter{w: l, control: http.NewResponseController(l), buffer: make([]byte, 1<<20)}
+			err := e.flush()
+			if l.taken != want || (err == nil) != (want > 0) {
+				t.Errorf("%d bytes/s: %d bytes were taken, want %d; error %v", rate, l.taken, want, err)
+			}
+			if took := time.Since(begun); rate == 0 && took != eventTime {
+				t.Errorf("cut off after %v, want %v", took, eventTime)
+			}
+		})
+	}
+}
