@@ -1,0 +1,113 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// A Lock is held until Release, or until its process dies.
+type Lock struct{ flock *flock.Flock }
+
+// ErrHeld is returned if a lock is still held by somebody else when the context ends.
+var ErrHeld = errors.New("another process holds the lock")
+
+// lockPause is the mean time between two attempts.
+const lockPause = 2 * time.Millisecond
+
+// Acquire takes the lock of a file, which it creates if it is missing, and waits until ctx ends
+// for whoever holds it.
+func Acquire(ctx context.Context, path string) (*Lock, error) {
+	for {
+		switch l, err := TryAcquire(path); {
+		case err != nil || l != nil:
+			return l, err
+		}
+		select {
+		case <-time.After(lockPause/2 + rand.N(lockPause)):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lock %s: %w", path, ErrHeld)
+		}
+	}
+}
+
+// TryAcquire takes the lock of a file, or returns nil if somebody else holds it.
+func TryAcquire(path string) (*Lock, error) {
+	f := flock.New(path, flock.SetPermissions(0o644))
+	ok, err := f.TryLock()
+	if err != nil || !ok {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Lock{f}, nil
+}
+
+// Release frees the lock. The file stays.
+func (l *Lock) Release() { _ = l.flock.Close() } // closing frees it in any case
+
+// selftestEnv has the path of the lock that the second process of Selftest tries to take.
+const selftestEnv = "PAWL_LOCK_SELFTEST"
+
+// Selftest reports whether locks exclude another process on the file system of a folder. The
+// other process is this program, which must call SelftestChild first.
+func Selftest(ctx context.Context, dir string) error {
+	f, err := os.CreateTemp(dir, ".selftest"+tempMark+"*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	lock, err := TryAcquire(f.Name())
+	if err != nil {
+		return err
+	}
+	if lock == nil {
+		return fmt.Errorf("a new file in %s is locked by nobody and cannot be locked", dir)
+	}
+	defer lock.Release()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	other := exec.CommandContext(ctx, self)
+	other.Env = append(os.Environ(), selftestEnv+"="+f.Name())
+	switch out, err := other.CombinedOutput(); {
+	case err != nil:
+		return fmt.Errorf("try the lock in a second process: %w: %s", err, out)
+	case string(out) == selftestTaken:
+		return fmt.Errorf("locks on the file system of %s do not exclude other processes; put the folder on a local disk", dir)
+	case string(out) != selftestHeld:
+		return fmt.Errorf("try the lock in a second process: it answers %q", out)
+	}
+	return nil
+}
+
+const (
+	selftestTaken = "taken"
+	selftestHeld  = "held"
+)
+
+// SelftestChild does the part of the second process of Selftest and ends the process, if it was
+// started for that. A program that calls Selftest calls it first thing in main.
+func SelftestChild() {
+	path := os.Getenv(selftestEnv)
+	if path == "" {
+		return
+	}
+	lock, err := TryAcquire(path)
+	switch {
+	case err != nil:
+		fmt.Print(err)
+		os.Exit(1)
+	case lock != nil:
+		fmt.Print(selftestTaken)
+	default:
+		fmt.Print(selftestHeld)
+	}
+	os.Exit(0)
+}
