@@ -3,6 +3,7 @@ module github.com/pawl-dev/pawl
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/danielgtaylor/huma/v2 v2.39.0
 	github.com/expr-lang/expr v1.17.8

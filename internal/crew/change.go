@@ -125,6 +125,7 @@ func (f *Folder) settle(id string) (*Member, *audit.Entry, error) {
 // rowData is the metadata of a row of the history.
 type rowData struct {
 	Record *Member `json:"record"` // the state to which the row leads
+	Instant
 }
 
 // lastRow returns the last row of a history, with the state that it leads to, nil if there is
@@ -181,7 +182,7 @@ func (f *Folder) next(id string, m *Member, last *audit.Entry, move *Move) (*Mem
 	if row.From != row.To {
 		next.StateChangedAt = pawl.Timestamp(row.At)
 	}
-	data, err := json.Marshal(rowData{next})
+	data, err := json.Marshal(rowData{next, f.Clock()})
 	if err != nil {
 		return nil, nil, err
 	}

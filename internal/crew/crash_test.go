@@ -27,8 +27,11 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(envDir); dir != "" {
+	switch dir := os.Getenv(envDir); {
+	case dir != "" && os.Getenv(envCrash) != "":
 		changeAndDie(dir)
+	case dir != "":
+		hammer(dir)
 	}
 	os.Exit(m.Run())
 }

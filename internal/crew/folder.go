@@ -20,14 +20,15 @@ const FolderName = ".worker-state"
 // A Folder is the folder of a crew. Its methods may be called from any number of goroutines and
 // processes.
 type Folder struct {
-	Dir  string
-	Disk durable.Disk
-	Now  func() time.Time // wall clock
+	Dir   string
+	Disk  durable.Disk
+	Now   func() time.Time // wall clock
+	Clock func() Instant
 }
 
 // Create creates the folder of a crew, or completes it.
 func Create(dir string) (*Folder, error) {
-	f := &Folder{Dir: dir, Now: time.Now}
+	f := &Folder{Dir: dir, Now: time.Now, Clock: now}
 	for _, sub := range []string{historyDir, messagesDir, reviewsDir, runsDir} {
 		if err := f.Disk.MakeDir(filepath.Join(dir, sub)); err != nil {
 			return nil, err
@@ -48,7 +49,7 @@ func Open(dir string) (*Folder, error) {
 	if info, err := os.Stat(filepath.Join(dir, historyDir)); err != nil || !info.IsDir() {
 		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no crew at " + dir, Hint: "pawl crew init makes one"}
 	}
-	return &Folder{Dir: dir, Now: time.Now}, nil
+	return &Folder{Dir: dir, Now: time.Now, Clock: now}, nil
 }
 
 func (f *Folder) state(id string) string     { return filepath.Join(f.Dir, id+".json") }

@@ -55,6 +55,17 @@ const tempAge = time.Hour
 // Publish replaces a file, or creates it. If it fails, the file has its old contents, unless
 // only the last sync failed: then it may have either.
 func (d Disk) Publish(path string, data []byte) error {
+	if err := d.replace(path, data, true); err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	return d.do(OpSyncDir, dir, func() error { return syncDir(dir) })
+}
+
+// Replace is Publish for what need not survive a power failure: it does not wait for the disk.
+func (d Disk) Replace(path string, data []byte) error { return d.replace(path, data, false) }
+
+func (d Disk) replace(path string, data []byte, sync bool) error {
 	dir, name := filepath.Split(path)
 	var f *os.File
 	if err := d.do(OpCreate, path, func() (err error) {
@@ -68,7 +79,7 @@ func (d Disk) Publish(path string, data []byte) error {
 	if err == nil {
 		err = f.Chmod(0o644)
 	}
-	if err == nil {
+	if err == nil && sync {
 		err = d.do(OpSync, path, f.Sync)
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
@@ -76,9 +87,8 @@ func (d Disk) Publish(path string, data []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(temp) // Sweep removes what is left
-		return err
 	}
-	return d.do(OpSyncDir, dir, func() error { return syncDir(dir) })
+	return err
 }
 
 func syncDir(dir string) error {
