@@ -132,15 +132,21 @@ const maxID = 64
 
 // CheckID returns an error unless an id may be one of a member.
 func CheckID(id string) error {
-	return checkID("member", id, idPattern, "lower-case letters and digits, with single hyphens between them")
+	if id == Orchestrator {
+		return pawl.Errorf(pawl.Invalid, "the id of the member is %q, which is the name of who sends what is from no member", id)
+	}
+	return checkID("id of the member", id, idPattern, "lower-case letters and digits, with single hyphens between them")
 }
+
+// typePattern is for types of messages.
+var typePattern = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // taskPattern allows what trackers of tasks use. The names that git refuses are left to CheckTask.
 var taskPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // CheckTask returns an error unless an id may be one of a task.
 func CheckTask(id string) error {
-	err := checkID("task", id, taskPattern, "letters, digits, '.', '_' and '-', beginning with a letter or digit")
+	err := checkID("id of the task", id, taskPattern, "letters, digits, '.', '_' and '-', beginning with a letter or digit")
 	if err == nil && (strings.Contains(id, "..") || strings.HasSuffix(id, ".") || strings.HasSuffix(strings.ToLower(id), ".lock")) {
 		err = pawl.Errorf(pawl.Invalid, "the id of the task %q cannot be part of a git branch: it may not contain \"..\", nor end with \".\" or \".lock\"", id)
 	}
@@ -149,7 +155,7 @@ func CheckTask(id string) error {
 
 func checkID(what, id string, pattern *regexp.Regexp, allowed string) error {
 	if len(id) > maxID || !pattern.MatchString(id) {
-		return pawl.Errorf(pawl.Invalid, "the id of the %s is %q; allowed: 1 to %d %s", what, clip(id), maxID, allowed)
+		return pawl.Errorf(pawl.Invalid, "the %s is %q; allowed: 1 to %d %s", what, clip(id), maxID, allowed)
 	}
 	return nil
 }
