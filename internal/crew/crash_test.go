@@ -20,14 +20,17 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// The environment of a process that changes a member and kills itself (C3).
+// The environment of a process that changes a member and kills itself (C3), or makes a worktree.
 const (
+	envRepo  = "PAWL_CREW_TEST_REPO"
 	envDir   = "PAWL_CREW_TEST_DIR"
 	envCrash = "PAWL_CREW_TEST_CRASH" // at which call of the hook
 )
 
 func TestMain(m *testing.M) {
 	switch dir := os.Getenv(envDir); {
+	case os.Getenv(envRepo) != "":
+		addWorktree(os.Getenv(envRepo))
 	case dir != "" && os.Getenv(envCrash) != "":
 		changeAndDie(dir)
 	case dir != "":
@@ -151,7 +154,7 @@ func TestKilledAtEachOperation(t *testing.T) {
 			t.Errorf("killed at %d: version %d, and %d was acknowledged", at, m.Version, acked)
 		}
 		check(t, f, "auth")
-		if m, err = move(t.Context(), f, "auth", lifecycle.Member.Allowed(m.State)[0]); err != nil {
+		if _, err := move(t.Context(), f, "auth", lifecycle.Member.Allowed(m.State)[0]); err != nil {
 			t.Errorf("killed at %d: %v", at, err)
 		}
 		check(t, f, "auth")

@@ -267,7 +267,7 @@ func TestLocksOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The runner holds its own lock, and passes the one of the tree on.
-	runner := exec.Command("sh", "-c", `exec 8>"$1/runner.lock" 9>"$1/tree.lock"; flock 8; flock -s 9
+	runner := exec.Command("sh", "-c", `exec 8>"$1/runner.lock" 9>"$1/tree.lock"; flock 8; flock 9
 sleep 1000 8>&- & echo $!; kill -STOP $$; while :; do sleep 1000 8>&- 9>&- & wait; done`, "sh", dir)
 	out, err := runner.StdoutPipe()
 	if err == nil {

@@ -50,10 +50,10 @@ func (f *Folder) Run(id string, epoch int64) (r Run, err error) {
 		return Run{}, err
 	}
 	r.Launched = true
-	if r.Alive, err = held(filepath.Join(dir, runnerLock)); err != nil {
+	if r.Alive, err = durable.Held(filepath.Join(dir, runnerLock)); err != nil {
 		return Run{}, err
 	}
-	if r.Tree, err = held(filepath.Join(dir, treeLock)); err != nil {
+	if r.Tree, err = durable.Held(filepath.Join(dir, treeLock)); err != nil {
 		return Run{}, err
 	}
 	text, err := readFile(filepath.Join(dir, exitFile), maxState) // after the lock: it is written before the lock is free
@@ -64,14 +64,4 @@ func (f *Folder) Run(id string, epoch int64) (r Run, err error) {
 		err = json.Unmarshal(text, &r.Exit)
 	}
 	return r, err
-}
-
-// held reports whether somebody holds a lock.
-func held(path string) (bool, error) {
-	lock, err := durable.TryAcquire(path)
-	if err != nil || lock == nil {
-		return err == nil, err
-	}
-	lock.Release()
-	return false, nil
 }

@@ -7,13 +7,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // A Lock is held until Release, or until its process dies.
-type Lock struct{ flock *flock.Flock }
+type Lock struct{ file *os.File }
 
 // ErrHeld is returned if a lock is still held by somebody else when the context ends.
 var ErrHeld = errors.New("another process holds the lock")
@@ -38,17 +37,51 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 }
 
 // TryAcquire takes the lock of a file, or returns nil if somebody else holds it.
-func TryAcquire(path string) (*Lock, error) {
-	f := flock.New(path, flock.SetPermissions(0o644))
-	ok, err := f.TryLock()
-	if err != nil || !ok {
-		return nil, errors.Join(err, f.Close())
+func TryAcquire(path string) (*Lock, error) { return try(path, syscall.LOCK_EX) }
+
+// Held reports whether somebody holds the lock of a file. Those who ask are in nobody's way but
+// that of TryAcquire.
+func Held(path string) (bool, error) {
+	lock, err := try(path, syscall.LOCK_SH)
+	if err != nil || lock == nil {
+		return err == nil, err
 	}
-	return &Lock{f}, nil
+	lock.Release()
+	return false, nil
+}
+
+func try(path string, how int) (*Lock, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	switch err := change(f, how|syscall.LOCK_NB); err {
+	case nil:
+		return &Lock{f}, nil
+	case syscall.EWOULDBLOCK:
+		return nil, f.Close()
+	default:
+		return nil, errors.Join(&os.PathError{Op: "flock", Path: path, Err: err}, f.Close())
+	}
+}
+
+func change(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); err != syscall.EINTR {
+			return err
+		}
+	}
 }
 
 // Release frees the lock. The file stays.
-func (l *Lock) Release() { _ = l.flock.Close() } // closing frees it in any case
+func (l *Lock) Release() {
+	_ = change(l.file, syscall.LOCK_UN) // closing is not enough while a child is being started, which has the file until exec
+	_ = l.file.Close()
+}
+
+// File returns the open file of the lock. A child that gets it holds the lock, too, until it has
+// closed the file or Release was called.
+func (l *Lock) File() *os.File { return l.file }
 
 // selftestEnv has the path of the lock that the second process of Selftest tries to take.
 const selftestEnv = "PAWL_LOCK_SELFTEST"
