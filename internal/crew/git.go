@@ -99,7 +99,11 @@ func (r *Repo) git(ctx context.Context, args ...string) (string, error) {
 // locked runs git with the lock of the repository: it is held until git has ended, even if this
 // process is killed before.
 func (r *Repo) locked(ctx context.Context, lock *durable.Lock, args ...string) (string, error) {
-	return gitCommand(ctx, &exec.Cmd{Dir: r.Root, ExtraFiles: []*os.File{lock.File()}}, args...)
+	return r.lockedIn(ctx, lock, r.Root, args...)
+}
+
+func (r *Repo) lockedIn(ctx context.Context, lock *durable.Lock, dir string, args ...string) (string, error) {
+	return gitCommand(ctx, &exec.Cmd{Dir: dir, ExtraFiles: []*os.File{lock.File()}}, args...)
 }
 
 // exit returns the exit code of a git command that failed, or -1.

@@ -162,6 +162,9 @@ func addWorktree(root string) {
 	ctx := context.Background()
 	r, err := FindRepo(ctx, root)
 	if err == nil {
+		if c := os.Getenv("PAWL_CREW_TEST_LAND"); c != "" {
+			land(r, c)
+		}
 		path := os.Getenv("PAWL_CREW_TEST_TREE")
 		err = r.AddWorktree(ctx, path, filepath.Base(path)+"/task", os.Getenv("PAWL_CREW_TEST_BASE"))
 	}
