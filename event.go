@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// An Event is a move of a job, a step, a worker or a schedule that was committed, or a notice
-// about the stream of events. JSON shows what Type is about, and not the fields Type, Token and
+// An Event is a move of a job, a step, a worker, a schedule or a pause of a queue that was
+// committed, or a notice about the stream of events. JSON shows what Type is about, and not the fields Type, Token and
 // Gap.
 //
 // An event may arrive more than once: drop an (Entity, Sequence) that you have seen. Those of
@@ -28,10 +28,10 @@ type Event struct {
 	Gap string `json:"-"`
 
 	Entity    string         `json:"entity"`           // public id
-	Machine   string         `json:"machine"`          // job, step, worker or schedule
+	Machine   string         `json:"machine"`          // job, step, worker, schedule or queue_pause
 	JobID     string         `json:"job_id,omitempty"` // of a job or a step
 	Step      string         `json:"step,omitempty"`   // key of a step
-	Name      string         `json:"name"`             // of the workflow, the worker or the schedule
+	Name      string         `json:"name"`             // of the workflow, the worker, the schedule or the queue
 	Workspace string         `json:"workspace_id"`
 	Sequence  int64          `json:"sequence"`
 	From      *machine.State `json:"from"` // null for the first event of an entity
@@ -57,7 +57,7 @@ const (
 type EventFilter struct {
 	Workspace string          // empty: of all
 	Job       string          // id of a job: only it and its steps
-	Machines  []string        // only of these: job, step, worker, schedule; none: of all
+	Machines  []string        // only of these: job, step, worker, schedule, queue_pause; none: of all
 	Events    []machine.Event // only these, such as success; none: all
 	Topics    []string        // only what one of these is about; none: all. See Topics
 	After     string          // Token of an event: only what follows; empty: from now on, after an EventHello
@@ -67,7 +67,7 @@ type EventFilter struct {
 
 // Topics are what EventFilter.Topics may have, beside "job:" and the id of a job, for it and its
 // steps. jobs, workers and schedules are the moves of these. queues are moves of steps into and
-// out of queues, or to and from workers. approvals are moves of steps that begin or end to wait
+// out of queues, or to and from workers, and pauses of queues. approvals are moves of steps that begin or end to wait
 // for something other than a worker: approvals are among them. machines is everything.
 var Topics = []string{"jobs", "workers", "schedules", "queues", "approvals", "machines"}
 
@@ -82,7 +82,7 @@ func (e *Event) about(topic string) bool {
 	case "jobs", "workers", "schedules":
 		return e.Machine+"s" == topic
 	case "queues":
-		return step && (from == lifecycle.StepEnqueued || e.To == lifecycle.StepEnqueued || from == lifecycle.StepInProgress)
+		return e.Machine == lifecycle.QueuePause.Name || step && (from == lifecycle.StepEnqueued || e.To == lifecycle.StepEnqueued || from == lifecycle.StepInProgress)
 	case "approvals":
 		return step && (from == lifecycle.StepInProgress || e.To == lifecycle.StepInProgress) && !strings.HasPrefix(e.Actor, WorkerPrefix)
 	case "machines":
@@ -115,10 +115,10 @@ func (f *EventFilter) Check() error {
 			return Errorf(Invalid, "topic %.100q: want %s or job:ID", topic, strings.Join(Topics, ", "))
 		}
 	}
-	all := []*machine.Machine{lifecycle.Job, lifecycle.Step, lifecycle.Worker, lifecycle.Schedule}
+	all := []*machine.Machine{lifecycle.Job, lifecycle.Step, lifecycle.Worker, lifecycle.Schedule, lifecycle.QueuePause}
 	for _, name := range f.Machines {
 		if !slices.ContainsFunc(all, func(m *machine.Machine) bool { return m.Name == name }) {
-			return Errorf(Invalid, "machine %q: want job, step, worker or schedule", name)
+			return Errorf(Invalid, "machine %q: want job, step, worker, schedule or queue_pause", name)
 		}
 	}
 	for _, event := range f.Events {

@@ -11,10 +11,10 @@ import (
 // An EventFilter selects events. An empty Workspace is the client's.
 type EventFilter = pawl.EventFilter
 
-// Events returns the moves of jobs, steps, workers and schedules that are committed from now
-// on, or after the place of the filter, and notices between them: first an EventHello if it
-// begins now, and an EventGap where events are missing. The loop runs until it breaks, or until
-// ctx ends or the database fails, which is its last error.
+// Events returns the moves of jobs, steps, workers, schedules and pauses of queues that are
+// committed from now on, or after the place of the filter, and notices between them: first an
+// EventHello if it begins now, and an EventGap where events are missing. The loop runs until it
+// breaks, or until ctx ends or the database fails, which is its last error.
 //
 //	for e, err := range c.Events(ctx, client.EventFilter{}) {
 //		if err != nil {

@@ -43,7 +43,7 @@ func newEvents(a *app) *cobra.Command {
 	}
 	bindForm(a, c, &form, "{type, token, reason, event} on each line")
 	c.Flags().StringVar(&q.job, "job", "", "only this job and its steps")
-	c.Flags().StringSliceVar(&q.machines, "machine", nil, "only these machines: job, step, worker, schedule")
+	c.Flags().StringSliceVar(&q.machines, "machine", nil, "only these machines: job, step, worker, schedule, queue_pause")
 	c.Flags().StringSliceVar(&q.events, "event", nil, "only these events of the machines; see \"pawl machine show\"")
 	c.Flags().StringVar(&q.after, "after", "", "go on behind this token")
 	c.Flags().IntVar(&q.most, "limit", 0, "end after so many moves (default: never)")

@@ -16,10 +16,11 @@ import (
 
 const webhookLong = `Send events to URLs, signed as the Standard Webhooks specification has it.
 
-A webhook sends what "pawl events" shows: moves of jobs, steps, workers and schedules, one
-after the other, each as a POST with JSON. A receiver takes an event with a status of 2xx;
-otherwise the event is sent again, after 1 s, 2 s and so on up to 10 minutes. After three days
-of failures, and when the receiver answers 410, the webhook is disabled.
+A webhook sends what "pawl events" shows: moves of jobs, steps, workers, schedules and
+pauses of queues, one after the other, each as a POST with JSON. A receiver takes an event
+with a status of 2xx; otherwise the event is sent again, after 1 s, 2 s and so on up to 10
+minutes. After three days of failures, and when the receiver answers 410, the webhook is
+disabled.
 
 A server or "pawl dev" has to run: one of those on the database delivers.`
 
@@ -74,7 +75,7 @@ func newWebhookCreate(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&machines, "machine", nil, "only these machines: job, step, worker, schedule")
+	c.Flags().StringSliceVar(&machines, "machine", nil, "only these machines: job, step, worker, schedule, queue_pause")
 	c.Flags().StringSliceVar(&events, "event", nil, "only these events of the machines; see \"pawl machine show\"")
 	c.Flags().StringVar(&job, "job", "", "only this job and its steps")
 	c.Flags().BoolVar(&everywhere, "all-workspaces", false, "the events of all workspaces")

@@ -61,7 +61,7 @@ func (s *Service) createWebhook(ctx context.Context, in *struct {
 		URL       string          `json:"url" maxLength:"2048" doc:"Where it sends. https, or http to the loopback interface." example:"https://example.com/pawl"`
 		Workspace string          `json:"workspace_id,omitempty" maxLength:"128" doc:"Only events of this workspace. Default: of all."`
 		Job       string          `json:"job_id,omitempty" maxLength:"64" doc:"Only of this job and its steps."`
-		Machines  []string        `json:"machines,omitempty" maxItems:"4" enum:"job,step,worker,schedule" doc:"Only of these machines. Default: of all."`
+		Machines  []string        `json:"machines,omitempty" maxItems:"5" enum:"job,step,worker,schedule,queue_pause" doc:"Only of these machines. Default: of all."`
 		Events    []machine.Event `json:"events,omitempty" maxItems:"100" doc:"Only these events of the machines. Default: all."`
 	}
 }) (*createdWebhook, error) {

@@ -140,12 +140,15 @@ const (
 	feedSameJob  = iota // of the job of the row before; the upper bits are the ord
 	feedJob             // of another job, likewise
 	feedWorker          // of a worker
-	feedSchedule        // of a schedule
+	feedSchedule        // of a schedule, or of what the upper bits say
 	feedKinds
 )
 
-// FeedRowsOf returns the rows that Pack has made, and the entries of workers and schedules in a
-// list. It is nil if there are none.
+// feedPause, as the first number of a row, is of a pause of a queue.
+const feedPause = feedKinds + feedSchedule
+
+// FeedRowsOf returns the rows that Pack has made, and the entries of workers, schedules and pauses
+// of queues in a list. It is nil if there are none.
 func FeedRowsOf(packed []Packed, entries []Entry) FeedRows {
 	var b FeedRows
 	if len(packed) > 0 {
@@ -172,6 +175,8 @@ func FeedRowsOf(packed []Packed, entries []Entry) FeedRows {
 			b = append(b, feedWorker)
 		case lifecycle.Schedule.Name:
 			b = append(b, feedSchedule)
+		case lifecycle.QueuePause.Name:
+			b = append(b, feedPause)
 		default:
 			continue
 		}
@@ -195,7 +200,9 @@ func (b FeedRows) Each(f func(k EntityKey, seq int64)) error {
 		case feedWorker:
 			k = WorkerEntity(rowkey.Worker(last))
 		case feedSchedule:
-			k = ScheduleEntity(rowkey.Schedule(last))
+			if k = ScheduleEntity(rowkey.Schedule(last)); first == feedPause {
+				k = PauseEntity(rowkey.QueuePause(last))
+			}
 		case feedJob:
 			job = last
 			fallthrough

@@ -75,7 +75,7 @@ func TestFeedRows(t *testing.T) {
 	all := []Entry{
 		entry(JobEntity(job), 1), entry(step(job, 1, 0), 1), entry(step(job, 2, 70_000), 1<<40),
 		entry(JobEntity(job-3), 9), entry(step(job+7, 1, 0), 2),
-		entry(WorkerEntity(rowkey.Worker(job)), 3), entry(ScheduleEntity(5), 4),
+		entry(WorkerEntity(rowkey.Worker(job)), 3), entry(ScheduleEntity(5), 4), entry(PauseEntity(7), 2), entry(ScheduleEntity(8), 1),
 	}
 	var packed []Packed
 	for i := range all[:5] {

@@ -223,27 +223,27 @@ var (
 		" from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) as u(i, job, ord, seq)" +
 		" cross join lateral (select * from audit where audit.job = u.job and audit.ord = u.ord and audit.seq = u.seq) a" +
 		" cross join lateral (select uuid, workspace, workflow, definition from job where job.id = u.job) j"
-	fedWorkers   = fedLongLived(kindWorker)
-	fedSchedules = fedLongLived(kindSchedule)
+	fedOther = map[string]string{kindWorker: fedLongLived(kindWorker, "name"), kindSchedule: fedLongLived(kindSchedule, "name"), kindPause: fedLongLived(kindPause, "queue")}
 )
 
-func fedLongLived(kind string) string {
-	return fmt.Sprintf("select u.i, o.uuid, o.workspace, o.name, u.id, %[2]s from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as u(i, id, seq)"+
+func fedLongLived(kind, name string) string {
+	return fmt.Sprintf("select u.i, o.uuid, o.workspace, o.%[3]s, u.id, %[2]s from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as u(i, id, seq)"+
 		" cross join lateral (select * from %[1]s_audit where %[1]s_audit.%[1]s = u.id and %[1]s_audit.seq = u.seq) a"+
-		" cross join lateral (select uuid, workspace, name from %[1]s where %[1]s.id = u.id) o", kind, names("a", entryColumns[2:]))
+		" cross join lateral (select uuid, workspace, %[3]s from %[1]s where %[1]s.id = u.id) o", kind, names("a", entryColumns[2:]), name)
 }
 
 // fedEvents reads the entries that rows of the feed name.
 func (db *DB) fedEvents(ctx context.Context, on querier, found []fed) ([]store.Event, error) {
-	var jobs, workers, schedules [4][]int64
+	jobs := &[4][]int64{}
+	others := map[string]*[4][]int64{}
 	for i := range found {
 		err := found[i].rows.Each(func(k store.EntityKey, seq int64) {
-			keys := &jobs
-			switch k.Kind {
-			case kindWorker:
-				keys = &workers
-			case kindSchedule:
-				keys = &schedules
+			keys := jobs
+			if fedOther[k.Kind] != "" {
+				if keys = others[k.Kind]; keys == nil {
+					keys = &[4][]int64{}
+					others[k.Kind] = keys
+				}
 			}
 			for j, v := range [...]int64{int64(i), int64(k.Job), int64(k.Ord), seq} {
 				keys[j] = append(keys[j], v)
@@ -261,11 +261,8 @@ func (db *DB) fedEvents(ctx context.Context, on querier, found []fed) ([]store.E
 	if err := db.fedJobs(ctx, on, jobs, commit); err != nil {
 		return nil, err
 	}
-	for _, of := range []struct {
-		kind, sql string
-		keys      [4][]int64
-	}{{kindWorker, fedWorkers, workers}, {kindSchedule, fedSchedules, schedules}} {
-		if err := db.fedOthers(ctx, on, of.kind, of.sql, of.keys, commit); err != nil {
+	for kind, keys := range others {
+		if err := db.fedOthers(ctx, on, kind, keys, commit); err != nil {
 			return nil, err
 		}
 	}
@@ -273,7 +270,7 @@ func (db *DB) fedEvents(ctx context.Context, on querier, found []fed) ([]store.E
 	return events, nil
 }
 
-func (db *DB) fedJobs(ctx context.Context, on querier, keys [4][]int64, f func(store.Event, int64)) error {
+func (db *DB) fedJobs(ctx context.Context, on querier, keys *[4][]int64, f func(store.Event, int64)) error {
 	if len(keys[0]) == 0 {
 		return nil
 	}
@@ -291,11 +288,8 @@ func (db *DB) fedJobs(ctx context.Context, on querier, keys [4][]int64, f func(s
 	}, keys[0], keys[1], keys[2], keys[3])
 }
 
-func (db *DB) fedOthers(ctx context.Context, on querier, kind, sql string, keys [4][]int64, f func(store.Event, int64)) error {
-	if len(keys[0]) == 0 {
-		return nil
-	}
-	return db.queryOn(ctx, on, "read events of a "+kind, sql, func(c *cursor) {
+func (db *DB) fedOthers(ctx context.Context, on querier, kind string, keys *[4][]int64, f func(store.Event, int64)) error {
+	return db.queryOn(ctx, on, "read events of a "+kind, fedOther[kind], func(c *cursor) {
 		var e store.Event
 		var id pawl.ID
 		i := c.num()

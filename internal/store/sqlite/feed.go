@@ -140,6 +140,8 @@ func (db *DB) fedRow(c *conn, k store.EntityKey, seq int64, f func(store.Event))
 		s, named = selectFedWorker, func(id pawl.ID, _ pawl.Ord) string { return workerID(id) }
 	case lifecycle.Schedule.Name:
 		s, named = selectFedSchedule, func(id pawl.ID, _ pawl.Ord) string { return scheduleID(id) }
+	case lifecycle.QueuePause.Name:
+		s, named = selectFedPause, func(id pawl.ID, _ pawl.Ord) string { return pauseID(id) }
 	}
 	ofJob := s == selectFed
 	bind := func(r *row) {

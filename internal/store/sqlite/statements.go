@@ -188,6 +188,7 @@ const (
 	selectFed
 	selectFedWorker
 	selectFedSchedule
+	selectFedPause
 	sweepFeed
 	insertAnswer
 	updateJob
@@ -428,6 +429,8 @@ var texts = [statementCount]string{
 		" FROM worker_audit a JOIN worker w ON w.id = a.worker WHERE a.worker = ? AND a.seq = ?",
 	selectFedSchedule: "SELECT s.uuid, s.workspace, s.name, " + prefixed("a", entryColumns) +
 		" FROM schedule_audit a JOIN schedule s ON s.id = a.schedule WHERE a.schedule = ? AND a.seq = ?",
+	selectFedPause: "SELECT p.uuid, p.workspace, p.queue, " + prefixed("a", entryColumns) +
+		" FROM queue_pause_audit a JOIN queue_pause p ON p.id = a.queue_pause WHERE a.queue_pause = ? AND a.seq = ?",
 	// The row before the first one that is kept dates a token; see DB.since.
 	sweepFeed: "DELETE FROM feed WHERE pos IN (SELECT pos FROM feed WHERE pos < coalesce(" +
 		"(SELECT pos FROM feed WHERE at >= ?1 AND at <= ?2 ORDER BY pos LIMIT 1) - 1, (SELECT max(pos) FROM feed)) ORDER BY pos LIMIT ?3 + 0)",

@@ -80,6 +80,7 @@ func feedEverything(e *env) {
 	w := e.addWorker()
 	s := e.addSchedule("nightly", nil)
 	m := e.add(40, claimed(w.Key()))
+	p := e.addPause("gpu")
 	events, after := e.since(begun, 100)
 	e.diff("events", e.kept(), seen(events))
 	for _, ev := range events {
@@ -89,6 +90,8 @@ func feedEverything(e *env) {
 			want.Name, want.EntityKey = w.Name, store.WorkerEntity(w.Key())
 		case lifecycle.Schedule.Name:
 			want.Name, want.EntityKey = s.Name, store.ScheduleEntity(s.Key())
+		case lifecycle.QueuePause.Name:
+			want.Name, want.EntityKey = p.Queue, store.PauseEntity(p.Key())
 		default:
 			want.Name, want.Job, want.Definition = "flow", m.job.ID, 7
 			want.EntityKey = store.StepEntity(pawl.StepKey{Job: m.key(), Ord: ev.Ord})
