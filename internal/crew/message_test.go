@@ -160,17 +160,16 @@ func TestDamagedMessages(t *testing.T) {
 	}
 }
 
-// shellSend appends a message as docs/crew-files.md says, with flock(1) and cksum(1).
-const shellSend = `set -eu
-cd "$1/messages"
-from=$2
-exec 9>>"$from.lock"
-flock 9
-n=$(tail -n 1 "$from.jsonl" 2>/dev/null | sed -n 's/.*"seq":\([0-9]*\).*/\1/p')
-text=$(printf '{"ts":"%s","from":"%s","to":"orchestrator","type":"note","seq":%d,"body":"%s"' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$from" $((${n:-0} + 1)) "$3")
-crc=$(printf %s "$text" | cksum | cut -d ' ' -f 1)
-printf '%s,"crc":%s}\n' "$text" "$crc" >>"$from.jsonl"
-`
+// shellSend returns the script of docs/crew-files.md that sends a message.
+func shellSend(t *testing.T) string {
+	t.Helper()
+	_, script, _ := strings.Cut(string(read(t, "../../docs/crew-files.md")), "```sh\n")
+	script, _, ok := strings.Cut(script, "```")
+	if !ok {
+		t.Fatal("docs/crew-files.md has no script")
+	}
+	return script
+}
 
 // TestShellSends: a shell and this program write to one file of messages at once, and every line is
 // there once, in sequence (C6).
@@ -178,6 +177,7 @@ func TestShellSends(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
 	const each, writers = 8, 3
+	script := shellSend(t)
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
@@ -185,7 +185,7 @@ func TestShellSends(t *testing.T) {
 				body := fmt.Sprintf("%d-%d", w, i)
 				if w == 0 {
 					send(t, f, "auth", Orchestrator, body)
-				} else if out, err := exec.Command("sh", "-c", shellSend, "sh", f.Dir, "auth", body).CombinedOutput(); err != nil {
+				} else if out, err := exec.Command("sh", "-c", script, "sh", f.Dir, "auth", body).CombinedOutput(); err != nil {
 					t.Errorf("%v: %s", err, out)
 				}
 			}
