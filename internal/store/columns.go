@@ -249,6 +249,11 @@ func (t *Table[R]) Bare(r *R) {
 type Narrow[R any] struct {
 	Columns []*Column[R] // the columns it writes, in the order of the table
 	Others  []*Column[R] // columns that it leaves unchanged, though an update may change them
+
+	// The others again, as places in a record, so that most of them are compared without a
+	// look at the column.
+	numbers, texts []uintptr
+	rest           []*Column[R]
 }
 
 // Narrow returns the narrow update of the named columns. It panics if a column does not exist
@@ -259,7 +264,7 @@ func (t *Table[R]) Narrow(names ...string) *Narrow[R] {
 		if slices.Contains(names, c.Name) {
 			n.Columns = append(n.Columns, c)
 		} else {
-			n.Others = append(n.Others, c)
+			n.leave(c)
 		}
 	}
 	if len(n.Columns) != len(names) {
@@ -268,10 +273,34 @@ func (t *Table[R]) Narrow(names ...string) *Narrow[R] {
 	return n
 }
 
+// leave adds a column to those that are left unchanged.
+func (n *Narrow[R]) leave(c *Column[R]) {
+	n.Others = append(n.Others, c)
+	switch {
+	case c.Role == Moving && c.field == int64Field && !c.elsewhere:
+		n.numbers = append(n.numbers, c.offset)
+	case c.Role == Moving && c.field == textField && !c.elsewhere:
+		n.texts = append(n.texts, c.offset)
+	default:
+		n.rest = append(n.rest, c)
+	}
+}
+
 // Covers reports whether writing the columns of n alone turns a stored record equal to was
 // into is.
 func (n *Narrow[R]) Covers(was, is *R) bool {
-	for _, c := range n.Others {
+	a, b := unsafe.Pointer(was), unsafe.Pointer(is)
+	for _, at := range n.numbers {
+		if *(*int64)(unsafe.Add(a, at)) != *(*int64)(unsafe.Add(b, at)) {
+			return false
+		}
+	}
+	for _, at := range n.texts {
+		if *(*string)(unsafe.Add(a, at)) != *(*string)(unsafe.Add(b, at)) {
+			return false
+		}
+	}
+	for _, c := range n.rest {
 		if c.Role == Body {
 			if !c.Nil(is) {
 				return false
