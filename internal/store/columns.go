@@ -248,7 +248,7 @@ func (t *Table[R]) Bare(r *R) {
 // A Narrow is an update that writes only some of the columns.
 type Narrow[R any] struct {
 	Columns []*Column[R] // the columns it writes, in the order of the table
-	Others  []*Column[R] // columns that it leaves unchanged, though an update may change them
+	Others  []*Column[R] // columns that it leaves unchanged, though an update may change them; set by Leave
 
 	// The others again, as places in a record, so that most of them are compared without a
 	// look at the column.
@@ -260,29 +260,33 @@ type Narrow[R any] struct {
 // or never changes.
 func (t *Table[R]) Narrow(names ...string) *Narrow[R] {
 	n := new(Narrow[R])
+	var others []*Column[R]
 	for _, c := range t.Of(Moving, Derived, Body) {
 		if slices.Contains(names, c.Name) {
 			n.Columns = append(n.Columns, c)
 		} else {
-			n.leave(c)
+			others = append(others, c)
 		}
 	}
 	if len(n.Columns) != len(names) {
 		panic(fmt.Sprintf("store: not all of %v are moving columns of %s, each once", names, t.Name))
 	}
+	n.Leave(others)
 	return n
 }
 
-// leave adds a column to those that are left unchanged.
-func (n *Narrow[R]) leave(c *Column[R]) {
-	n.Others = append(n.Others, c)
-	switch {
-	case c.Role == Moving && c.field == int64Field && !c.elsewhere:
-		n.numbers = append(n.numbers, c.offset)
-	case c.Role == Moving && c.field == textField && !c.elsewhere:
-		n.texts = append(n.texts, c.offset)
-	default:
-		n.rest = append(n.rest, c)
+// Leave sets the columns that the update leaves unchanged.
+func (n *Narrow[R]) Leave(others []*Column[R]) {
+	n.Others, n.numbers, n.texts, n.rest = others, nil, nil, nil
+	for _, c := range others {
+		switch {
+		case c.Role == Moving && c.field == int64Field && !c.elsewhere:
+			n.numbers = append(n.numbers, c.offset)
+		case c.Role == Moving && c.field == textField && !c.elsewhere:
+			n.texts = append(n.texts, c.offset)
+		default:
+			n.rest = append(n.rest, c)
+		}
 	}
 }
 
