@@ -19,9 +19,9 @@ func (s *Service) exchangeOperations() []operation {
 		{id: "register-worker", method: post, path: "/api/workers", role: Worker, repeat: replayed, good: []int{201}, errors: []Slug{SlugConflict, SlugRequestInProgress, SlugKeyReused}, tag: tag,
 			summary: "Register a worker", detail: "Makes a worker that exchanges with this server, or another one on the same database.", add: does(s, s.registerWorker)},
 		{id: "exchange", method: post, path: "/api/workers/{id}/exchange", role: Worker, repeat: fenced, errors: talk, tag: tag,
-			summary: "Report steps and claim others", detail: "Stores outcomes and claims steps in one commit. If there is nothing to answer it waits for steps.", add: does(s, s.exchange)},
+			summary: "Report steps and claim others", detail: "Stores outcomes and claims steps in one commit. If there is nothing to answer it waits for steps.", add: quickly(does(s, s.exchange))},
 		{id: "claim-steps", method: post, path: "/api/workers/{id}/claim", role: Worker, repeat: fenced, errors: talk, tag: tag,
-			summary: "Claim steps", detail: "An exchange without reports.", add: does(s, s.exchange)},
+			summary: "Claim steps", detail: "An exchange without reports.", add: quickly(does(s, s.exchange))},
 		{id: "heartbeat", method: post, path: "/api/workers/{id}/heartbeat", role: Worker, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict, SlugWorkerEnded}, tag: tag,
 			summary: "Say that a worker lives", detail: "Only this counts as a sign of life: an exchange that waits does not. It answers what the worker has to stop.", add: does(s, s.heartbeat)},
 		{id: "start-worker", method: post, path: "/api/workers/{id}/start", role: Worker, repeat: replayed, errors: verbErrors, tag: tag,
@@ -70,10 +70,7 @@ func (s *Service) registerWorker(ctx context.Context, in *struct {
 	return receiptOf(s.Engine.Enlist(ctx, r, c))
 }
 
-func (s *Service) exchange(ctx context.Context, in *struct {
-	WorkerPath
-	Body exchange.Request
-}) (*body[exchange.Answer], error) {
+func (s *Service) exchange(ctx context.Context, in *exchanging) (*body[exchange.Answer], error) {
 	id, err := in.worker()
 	if err != nil {
 		return nil, err

@@ -9,11 +9,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl/internal/exchange"
 )
 
 // strictJSON reads one value of JSON that is UTF-8 and names no key of an object twice.
 var strictJSON = huma.Format{
-	Marshal: huma.DefaultJSONFormat.Marshal,
+	Marshal: func(w io.Writer, v any) error {
+		a, is := v.(exchange.Answer)
+		if !is {
+			return huma.DefaultJSONFormat.Marshal(w, v)
+		}
+		_, err := w.Write(append(a.AppendJSON(make([]byte, 0, 512*(1+len(a.Steps)))), '\n'))
+		return err
+	},
 	Unmarshal: func(data []byte, v any) error {
 		if _, first := v.(*any); !first { // the checks have passed
 			d := json.NewDecoder(bytes.NewReader(data))

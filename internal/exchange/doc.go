@@ -7,4 +7,7 @@
 // What a step needs to be run is in the answer (Step), since a worker elsewhere cannot read
 // it: the server evaluates the expressions of the step. Where that fails, or where the result
 // of another job is used, the server reports the step itself, and does not deliver it.
+//
+// QuickRequest, QuickAnswer and AppendJSON are encoding/json for the messages that are sent
+// most, without its reflection.
 package exchange

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/exchange"
 )
 
 const (
@@ -215,11 +216,22 @@ func (e *Engine) try(ctx context.Context, c *call, body []byte, v any) (a *answe
 	if v == nil || a.status == http.StatusNotModified {
 		return a, false, nil
 	}
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := decode(text, v); err != nil {
 		return nil, false, &pawl.Error{Kind: pawl.Internal, Message: "the server at " + e.base + " has answered " + c.operation + " with what is not its JSON",
 			Hint: "is it a Pawl server, and of this version?", Err: err}
 	}
 	return a, false, nil
+}
+
+// decode reads an answer into v.
+func decode(text []byte, v any) error {
+	if to, is := v.(*exchange.Answer); is {
+		if a := exchange.QuickAnswer(text); a != nil {
+			*to = *a
+			return nil
+		}
+	}
+	return json.Unmarshal(text, v)
 }
 
 func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Request, error) {

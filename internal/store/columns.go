@@ -248,30 +248,63 @@ func (t *Table[R]) Bare(r *R) {
 // A Narrow is an update that writes only some of the columns.
 type Narrow[R any] struct {
 	Columns []*Column[R] // the columns it writes, in the order of the table
-	Others  []*Column[R] // columns that it leaves unchanged, though an update may change them
+	Others  []*Column[R] // columns that it leaves unchanged, though an update may change them; set by Leave
+
+	// The others again, as places in a record, so that most of them are compared without a
+	// look at the column.
+	numbers, texts []uintptr
+	rest           []*Column[R]
 }
 
 // Narrow returns the narrow update of the named columns. It panics if a column does not exist
 // or never changes.
 func (t *Table[R]) Narrow(names ...string) *Narrow[R] {
 	n := new(Narrow[R])
+	var others []*Column[R]
 	for _, c := range t.Of(Moving, Derived, Body) {
 		if slices.Contains(names, c.Name) {
 			n.Columns = append(n.Columns, c)
 		} else {
-			n.Others = append(n.Others, c)
+			others = append(others, c)
 		}
 	}
 	if len(n.Columns) != len(names) {
 		panic(fmt.Sprintf("store: not all of %v are moving columns of %s, each once", names, t.Name))
 	}
+	n.Leave(others)
 	return n
+}
+
+// Leave sets the columns that the update leaves unchanged.
+func (n *Narrow[R]) Leave(others []*Column[R]) {
+	n.Others, n.numbers, n.texts, n.rest = others, nil, nil, nil
+	for _, c := range others {
+		switch {
+		case c.Role == Moving && c.field == int64Field && !c.elsewhere:
+			n.numbers = append(n.numbers, c.offset)
+		case c.Role == Moving && c.field == textField && !c.elsewhere:
+			n.texts = append(n.texts, c.offset)
+		default:
+			n.rest = append(n.rest, c)
+		}
+	}
 }
 
 // Covers reports whether writing the columns of n alone turns a stored record equal to was
 // into is.
 func (n *Narrow[R]) Covers(was, is *R) bool {
-	for _, c := range n.Others {
+	a, b := unsafe.Pointer(was), unsafe.Pointer(is)
+	for _, at := range n.numbers {
+		if *(*int64)(unsafe.Add(a, at)) != *(*int64)(unsafe.Add(b, at)) {
+			return false
+		}
+	}
+	for _, at := range n.texts {
+		if *(*string)(unsafe.Add(a, at)) != *(*string)(unsafe.Add(b, at)) {
+			return false
+		}
+	}
+	for _, c := range n.rest {
 		if c.Role == Body {
 			if !c.Nil(is) {
 				return false

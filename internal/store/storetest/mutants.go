@@ -37,8 +37,8 @@ func Overlooked[R any](where string, n *store.Narrow[R]) (mutants []Mutant) {
 		}
 		mutants = append(mutants, Mutant{where + " overlooks " + c.Name, func() func() {
 			was := n.Others
-			n.Others = slices.Delete(slices.Clone(was), i, i+1)
-			return func() { n.Others = was }
+			n.Leave(slices.Delete(slices.Clone(was), i, i+1))
+			return func() { n.Leave(was) }
 		}, killsOf[R]()})
 	}
 	return mutants

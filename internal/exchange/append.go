@@ -1,0 +1,118 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// An appender writes JSON without reflection: what encoding/json writes, HTML not escaped,
+// but for white space within values that are JSON already.
+type appender []byte
+
+// AppendJSON appends the answer.
+func (a *Answer) AppendJSON(to []byte) []byte {
+	w := appender(to)
+	w.raw(`{"state":`).text(a.State).raw(`,"steps":`)
+	list(&w, a.Steps, func(i int) { w.step(&a.Steps[i]) })
+	w.raw(`,"results":`)
+	list(&w, a.Results, func(i int) { w.text(a.Results[i]) })
+	w.raw(`,"stops":`)
+	list(&w, a.Stops, func(i int) { w.raw("{").claim(a.Stops[i]).raw("}") })
+	w.raw(`,"gone":`)
+	list(&w, a.Gone, func(i int) { w.raw("{").claim(a.Gone[i]).raw("}") })
+	if a.More {
+		w.raw(`,"more":true`)
+	}
+	w.raw(`,"next_ms":`).integer(a.NextMS).raw("}")
+	return w
+}
+
+func (w *appender) step(s *Step) {
+	w.raw("{").claim(s.Claim).raw(`,"job_id":`).text(s.JobID).raw(`,"key":`).text(s.Key).raw(`,"workflow":`).text(s.Workflow)
+	w.raw(`,"attempt":`).integer(int64(s.Attempt)).raw(`,"queue":`).text(s.Queue).raw(`,"handler":`).text(s.Handler)
+	w.raw(`,"work":`).work(&s.Work).raw(`,"input":`)
+	if s.Input == nil {
+		w.raw("null")
+	}
+	w.raw(string(s.Input)).member("output_mode", s.OutputMode).raw(`,"timeout_ms":`).integer(s.TimeoutMS)
+	if len(s.Permanent) > 0 {
+		w.raw(`,"permanent_exit_codes":`).any(s.Permanent)
+	}
+	w.member("isolation", s.Isolation).member("dir", s.Dir).member("traceparent", s.Traceparent)
+	if s.Redelivered {
+		w.raw(`,"redelivered":true`)
+	}
+	w.raw("}")
+}
+
+// work appends what a step does. What has only a kind and an input is common.
+func (w *appender) work(k *Work) *appender {
+	if len(k.Command)+len(k.Run)+len(k.Env)+len(k.Dir) > 0 || k.HTTP != nil {
+		return w.any(k)
+	}
+	w.raw(`{"kind":`).text(k.Kind)
+	if len(k.With) > 0 {
+		w.raw(`,"with":`).raw(string(k.With))
+	}
+	return w.raw("}")
+}
+
+func (w *appender) claim(c Claim) *appender {
+	return w.raw(`"step_id":`).text(c.StepID).raw(`,"claim":`).integer(int64(c.Claim))
+}
+
+// member appends a member that is left out if it is empty.
+func (w *appender) member(name, value string) *appender {
+	if value == "" {
+		return w
+	}
+	return w.raw(`,"` + name + `":`).text(value)
+}
+
+func (w *appender) raw(text string) *appender {
+	*w = append(*w, text...)
+	return w
+}
+
+func (w *appender) integer(n int64) *appender {
+	*w = strconv.AppendInt(*w, n, 10)
+	return w
+}
+
+// text appends a string.
+func (w *appender) text(s string) *appender {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return w.any(s)
+		}
+	}
+	return w.raw(`"`).raw(s).raw(`"`)
+}
+
+// any appends a value by encoding/json. It is one that can be written.
+func (w *appender) any(v any) *appender {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return w.raw(string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))))
+}
+
+// list appends an array of the items that item appends.
+func list[T any](w *appender, items []T, item func(i int)) {
+	if items == nil {
+		w.raw("null")
+		return
+	}
+	w.raw("[")
+	for i := range items {
+		if i > 0 {
+			w.raw(",")
+		}
+		item(i)
+	}
+	w.raw("]")
+}
