@@ -110,6 +110,7 @@ var rows = map[string]row{
 	"validate":              {reach: onFiles},
 	"verify":                {reach: onFiles},
 	"version":               {},
+	"watch":                 {reach: onBoth},
 	"webhook create":        {reach: onBoth, writes: true},
 	"webhook delete":        {reach: onBoth, writes: true},
 	"webhook deliveries":    {reach: onBoth},

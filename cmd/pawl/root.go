@@ -132,7 +132,7 @@ func commands(a *app) []*cobra.Command {
 		newSupervise(a), newService(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
 		newWorkflow(a), newSchedule(a), newToken(a), newWebhook(a), newProfile(a),
-		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQueue(a), newQuota(a),
+		newJobs(a), newJob(a), newWatch(a), newStep(a), newApprove(a), newReject(a), newQueue(a), newQuota(a),
 		newMachine(a), newAudit(a), newEvents(a), newPrune(a), newMigrate(a), newDoctor(a), newBench(a), newVersion(a),
 	}
 }
