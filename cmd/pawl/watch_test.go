@@ -142,4 +142,3 @@ func TestWatchLeavesTheTerminalClean(t *testing.T) {
 		}
 	}
 }
-

@@ -112,8 +112,7 @@ func (e *Engine) greet(ctx context.Context) (program string, err error) {
 		return "", err
 	}
 	if v.API != API {
-		return "", &pawl.Error{Kind: pawl.Invalid, Message: "the server at " + e.base + " is no Pawl server of version 1 of the API",
-			Hint: "name the URL that \"pawl service list\" shows on its machine, without a path"}
+		return "", e.foreignAPI(v.Version, v.API)
 	}
 	return v.Version, nil
 }
