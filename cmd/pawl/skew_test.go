@@ -18,7 +18,10 @@ import (
 func later(t *testing.T, of string) string {
 	t.Helper()
 	target := httptest.NewRequest(http.MethodGet, of, nil).URL
-	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Header.Set("Accept-Encoding", "identity")
+	}}
 	proxy.FlushInterval = -1
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
@@ -38,10 +41,6 @@ func later(t *testing.T, of string) string {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
 		r.Header.Del("Content-Length")
 		return nil
-	}
-	proxy.Director = func(r *http.Request) {
-		r.URL.Scheme, r.URL.Host, r.Host = target.Scheme, target.Host, target.Host
-		r.Header.Set("Accept-Encoding", "identity")
 	}
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
