@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 func TestScriptsOnPostgres(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "worker", "verbose", "migrate", "outdated",
-		"approve", "bulk", "pause", "queue", "family", "quota", "retry", "signal", "steps", "schedule", "token", "workflow", "move", "why", "prune", "workdir"} {
+		"approve", "bothways", "bulk", "pause", "queue", "family", "quota", "retry", "signal", "steps", "schedule", "token", "workflow", "move", "why", "prune", "workdir"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := scripts(t, pgtest.URL(t))

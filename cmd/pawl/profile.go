@@ -250,7 +250,7 @@ func newProfileUse(a *app) *cobra.Command {
 			}
 			return want(1, 1, "a NAME, or --none")(c, args)
 		},
-		ValidArgsFunction: a.completeProfiles,
+		ValidArgsFunction: a.completeFirstProfile,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeProfiles(func(f *profile.File) error {
 				if none {
@@ -272,7 +272,7 @@ func newProfileRemove(a *app) *cobra.Command {
 		Use: "remove NAME", Short: "Remove a profile",
 		Long:    "Remove a profile from the file. If it is the default one, there is no default any more. The\nfile of its token stays.",
 		Example: "  pawl profile remove prod",
-		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeProfiles,
+		Args:    want(1, 1, "a NAME"), ValidArgsFunction: a.completeFirstProfile,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.changeProfiles(func(f *profile.File) error {
 				_, err := f.Find(args[0])
@@ -286,10 +286,18 @@ func newProfileRemove(a *app) *cobra.Command {
 	}
 }
 
+// completeFirstProfile offers the profiles as the only argument of a command.
+func (a *app) completeFirstProfile(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeProfiles(c, args, begun)
+}
+
 // completeProfiles offers the names of the profiles to the shell.
-func (a *app) completeProfiles(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeProfiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	f, _, err := a.profiles()
-	if err != nil || len(args) > 0 {
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string

@@ -110,6 +110,7 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to stderr: debug, info, warn or error")
 	f.StringVar(&a.logFormat, "log-format", "text", "format of the log: text or json")
 	f.BoolVar(&a.utc, "utc", false, "show times in UTC on a terminal; the default there is local time")
+	_ = root.RegisterFlagCompletionFunc("profile", a.completeProfiles) // the flag exists
 	root.AddCommand(commands(a)...)
 	root.SetHelpCommand(newHelp())
 	return root
