@@ -79,6 +79,7 @@ var order = [][]string{
 	{"internal/doctor"},
 	{"internal/console"},
 	{"internal/files"},
+	{"internal/profile"},
 	{"internal/supervise"},
 	{"internal/lab/bench"},
 	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/generated", "internal/lab/sdk"},

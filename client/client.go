@@ -173,6 +173,27 @@ func (b *base) by(c pawl.Change) pawl.Change {
 
 func (b *base) workspace(named string) string { return cmp.Or(named, b.config.Workspace) }
 
+// pageRows is how many records of a list are read at once.
+const pageRows = 100
+
+// eachPage calls f with each record of a list, page by page. It ends with the first error.
+func eachPage[T any](f func(*T) error, page func(before string) (records []T, next string, err error)) error {
+	for before := ""; ; {
+		records, next, err := page(before)
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			if err := f(&records[i]); err != nil {
+				return err
+			}
+		}
+		if before = next; next == "" {
+			return nil
+		}
+	}
+}
+
 // Queues reads queues, pauses them, and limits how much of a queue, or of a depth of jobs, runs
 // at once.
 type Queues struct{ base }

@@ -33,20 +33,9 @@ func (t *Tokens) Get(ctx context.Context, id pawl.ID) (*pawl.TokenView, error) {
 // List calls f with the active tokens, newest first, and with ended also with those that were
 // revoked or have expired. It ends with the first error of f.
 func (t *Tokens) List(ctx context.Context, ended bool, f func(*pawl.TokenView) error) error {
-	for q := (pawl.TokenQuery{Ended: ended, Limit: 100}); ; {
-		page, next, err := t.engine.TokenPage(ctx, q)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if err := f(&page[i]); err != nil {
-				return err
-			}
-		}
-		if q.Before = next; next == "" {
-			return nil
-		}
-	}
+	return eachPage(f, func(before string) ([]pawl.TokenView, string, error) {
+		return t.engine.TokenPage(ctx, pawl.TokenQuery{Ended: ended, Limit: pageRows, Before: before})
+	})
 }
 
 // errFound ends a search.

@@ -38,20 +38,9 @@ func (w *Webhooks) Get(ctx context.Context, id pawl.ID) (*pawl.WebhookView, erro
 // List calls f with the webhooks of a workspace, or of all if it is empty, newest first, and
 // with ended also with those that were deleted. It ends with the first error of f.
 func (w *Webhooks) List(ctx context.Context, workspace string, ended bool, f func(*pawl.WebhookView) error) error {
-	for q := (pawl.WebhookQuery{Workspace: workspace, Ended: ended, Limit: 100}); ; {
-		page, next, err := w.engine.WebhookPage(ctx, q)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if err := f(&page[i]); err != nil {
-				return err
-			}
-		}
-		if q.Before = next; next == "" {
-			return nil
-		}
-	}
+	return eachPage(f, func(before string) ([]pawl.WebhookView, string, error) {
+		return w.engine.WebhookPage(ctx, pawl.WebhookQuery{Workspace: workspace, Ended: ended, Limit: pageRows, Before: before})
+	})
 }
 
 // Find returns the id that a text is: an id, or the name of a webhook that is not deleted, of a
@@ -98,18 +87,7 @@ func (w *Webhooks) Redeliver(ctx context.Context, id pawl.ID, delivery string) (
 // Deliveries calls f with the attempts of a webhook that are kept, newest first: the last 100
 // at least. It ends with the first error of f.
 func (w *Webhooks) Deliveries(ctx context.Context, id pawl.ID, f func(*pawl.Delivery) error) error {
-	for q := (pawl.DeliveryQuery{Limit: 100}); ; {
-		page, next, err := w.engine.Deliveries(ctx, id, q)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if err := f(&page[i]); err != nil {
-				return err
-			}
-		}
-		if q.Before = next; next == "" {
-			return nil
-		}
-	}
+	return eachPage(f, func(before string) ([]pawl.Delivery, string, error) {
+		return w.engine.Deliveries(ctx, id, pawl.DeliveryQuery{Limit: pageRows, Before: before})
+	})
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
@@ -33,7 +31,7 @@ type bulk struct {
 	done             string                                            // as in: 12 of 12 jobs retried
 	statuses         []machine.State                                   // that --all selects without --status
 	spare            func(all []inspect.Candidate) []inspect.Candidate // removes jobs that --all skips; nil: none
-	all, yes         bool
+	all              bool
 	status, workflow string
 }
 
@@ -43,7 +41,6 @@ func (b *bulk) bind(c *cobra.Command, a *app) {
 	c.ValidArgsFunction = a.completeMoreJobs
 	c.Args = b.args
 	c.Flags().BoolVar(&b.all, "all", false, "every job of the workspace that --status and --workflow allow")
-	c.Flags().BoolVar(&b.yes, "yes", false, "do not ask for consent to --all")
 	c.Flags().StringVar(&b.status, "status", "", "with --all: only jobs in these states, separated by commas; default "+strings.Join(words(b.statuses), ","))
 	c.Flags().StringVar(&b.workflow, "workflow", "", "with --all: only jobs of this workflow")
 }
@@ -59,7 +56,7 @@ func words(states []machine.State) []string {
 func (b *bulk) args(c *cobra.Command, args []string) error {
 	hint := "usage: " + c.UseLine()
 	if !b.all {
-		for _, name := range []string{"yes", "status", "workflow"} {
+		for _, name := range []string{"status", "workflow"} {
 			if c.Flags().Changed(name) {
 				return usage("", "--%s goes with --all", name)
 			}
@@ -146,7 +143,7 @@ func (a *app) selected(ctx context.Context, cl *client.Client, b *bulk, args []s
 		if err != nil || len(jobs) == 0 {
 			return nil, err
 		}
-		return jobs, a.confirmed(ctx, b.verb+" "+console.Plural(int64(len(jobs)), "job"), b.yes)
+		return jobs, a.confirmedAll(ctx, b.verb+" "+console.Plural(int64(len(jobs)), "job"))
 	case args[0] == "-":
 		jobs, err := files.ReadJobs(a.stdin)
 		return unique(jobs), err
@@ -185,22 +182,4 @@ func (a *app) filtered(ctx context.Context, cl *client.Client, b *bulk) ([]strin
 		jobs = append(jobs, c.ID)
 	}
 	return jobs, nil
-}
-
-// confirmed asks for consent to --all, unless --yes was given.
-func (a *app) confirmed(ctx context.Context, what string, yes bool) error {
-	if yes {
-		return nil
-	}
-	if f, ok := a.stdin.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return usage("add --yes to consent", "--all would %s, and there is no terminal to ask for consent", what)
-	}
-	switch yes, err := console.Confirm(ctx, a.stdin, a.stderr, what); {
-	case err != nil:
-		return exit{codeInterrupted}
-	case yes:
-		return nil
-	}
-	fmt.Fprintln(a.stderr, "no: nothing was changed")
-	return exit{codeFailed}
 }

@@ -51,7 +51,7 @@ func TestScripts(t *testing.T) {
 func TestScriptsOnPostgres(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"hello", "json", "exitcodes", "resume", "interrupt", "cancel", "exec", "dev", "worker", "verbose", "migrate", "outdated",
-		"approve", "bulk", "pause", "queue", "family", "quota", "retry", "signal", "steps", "schedule", "token", "workflow", "move", "why", "prune", "workdir"} {
+		"approve", "bothways", "bulk", "pause", "queue", "family", "quota", "retry", "signal", "steps", "schedule", "token", "workflow", "move", "why", "prune", "workdir"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := scripts(t, pgtest.URL(t))
@@ -86,6 +86,7 @@ func scripts(t *testing.T, database string) testscript.Params {
 			e.Setenv("PATH", program)
 			e.Setenv("PAWL_DATABASE", name)
 			e.Setenv("PAWL_RUNTIME_DIR", filepath.Join(e.WorkDir, "run"))
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("USER", "tester")
 			s := &spawned{}
@@ -162,7 +163,7 @@ func (s *spawned) end() {
 func processes(ts *testscript.TestScript) *spawned { return ts.Value(spawnedKey{}).(*spawned) }
 
 // passed are the variables that a spawned process gets.
-var passed = []string{"PATH", "HOME", "USER", "TMPDIR", "PAWL_DATABASE", "PAWL_WORKSPACE", "XDG_STATE_HOME", "PAWL_RUNTIME_DIR"}
+var passed = []string{"PATH", "HOME", "USER", "TMPDIR", "PAWL_DATABASE", "PAWL_WORKSPACE", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "PAWL_RUNTIME_DIR"}
 
 // spawn NAME COMMAND... starts a command in the background. What it prints goes
 // to NAME.out and NAME.err.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,49 +10,76 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/profile"
 	"github.com/pawl-dev/pawl/internal/remote"
 )
 
-// overServer are the commands that work through a server: they use nothing but a client. A
-// worker does, too. A name stands for what is below it, too.
-var overServer = []string{"approve", "audit", "doctor", "events", "job", "jobs", "machine", "plan", "prune", "queue", "quota", "reject", "schedule", "service", "step", "submit",
-	"token", "webhook", "worker", "workflow"}
-
-// neutral are the commands that need neither a server nor a database. What is rehearsed works
-// on a file alone, and on a server only if --server names one.
-var neutral = []string{"", "__complete", "__completeNoDesc", "completion", "help", "simulate", "validate", "verify", "version"}
-
-// isOf reports whether a command is one of those named, or below one.
-func isOf(c *cobra.Command, names []string) bool {
-	_, path, _ := strings.Cut(c.CommandPath(), " ")
-	return slices.ContainsFunc(names, func(name string) bool {
-		return path == name || name != "" && strings.HasPrefix(path, name+" ")
-	})
+// locate decides between the server and the database, by the flags, the environment and the
+// profiles; see docs/api.md for the order. A command that does not work through a server ignores
+// what is not a flag.
+func (a *app) locate(c *cobra.Command) error {
+	at := rowOf(c).reach
+	if at == alone { // completion comes back with the command that is completed
+		return nil
+	}
+	if err := a.oneTarget(); err != nil {
+		return err
+	}
+	switch {
+	case a.server+a.profile != "" && (at == onData || at == onHost):
+		return usage(insteadOf(c), "%s works on the database, and not through a server", c.CommandPath())
+	case a.profile != "":
+		return a.useProfile()
+	case a.server+a.database == "" && at == onBoth:
+		if err := a.fromOutside(); err != nil {
+			return err
+		}
+	case a.server+a.database == "":
+		a.database = a.getenv("PAWL_DATABASE")
+	}
+	if a.server == "" && at != onFiles {
+		return a.noCredentials("is for a server", "name the server with --server or PAWL_SERVER")
+	}
+	return nil
 }
 
-// locate decides between the server and the database, by the flags and the environment. A
-// flag comes before a variable, and PAWL_SERVER before PAWL_DATABASE. A command that is local
-// by nature ignores PAWL_SERVER.
-func (a *app) locate(c *cobra.Command) error {
+// oneTarget refuses flags that name more than one database or server.
+func (a *app) oneTarget() error {
 	switch {
-	case isOf(c, neutral): // completion comes back with the command that is completed
-		return nil
 	case a.server != "" && a.database != "":
 		return usage("name one of them: the server has a database of its own", "--server and --database: want one of them")
-	case a.server != "" && !isOf(c, overServer):
-		return usage(insteadOf(c), "%s works on the database, and not through a server", c.CommandPath())
-	case a.server == "" && a.database == "" && isOf(c, overServer):
-		a.server = a.getenv("PAWL_SERVER")
+	case a.profile != "" && a.database != "":
+		return usage("name one of them: the server of the profile has a database of its own", "--profile and --database: want one of them")
+	case a.profile != "" && a.server != "":
+		return usage("name one of them: a profile has a server, and credentials for it alone", "--profile and --server: want one of them")
 	}
-	if a.server == "" {
-		for flag, value := range map[string]string{"--token-file": a.tokenFile, "--ca": a.ca, "--client-cert": a.cert, "--client-key": a.key} {
-			if value != "" {
-				return usage("name the server with --server or PAWL_SERVER", "%s is for a server", flag)
-			}
+	return nil
+}
+
+// fromOutside takes the first that is there: PAWL_SERVER, PAWL_PROFILE, PAWL_DATABASE, and the default
+// profile. Otherwise it is the default database.
+func (a *app) fromOutside() error {
+	a.server = a.getenv("PAWL_SERVER")
+	if a.server != "" {
+		return nil
+	}
+	if a.profile = a.getenv("PAWL_PROFILE"); a.profile == "" {
+		if a.database = a.getenv("PAWL_DATABASE"); a.database != "" {
+			return nil
+		}
+		if err := a.defaultProfile(); err != nil || a.profile == "" {
+			return err
 		}
 	}
-	if a.database == "" && a.server == "" {
-		a.database = a.getenv("PAWL_DATABASE")
+	return a.useProfile()
+}
+
+// noCredentials refuses the flags for the credentials of a server.
+func (a *app) noCredentials(why, hint string) error {
+	for _, f := range [][2]string{{"--token-file", a.tokenFile}, {"--ca", a.ca}, {"--client-cert", a.cert}, {"--client-key", a.key}} {
+		if f[1] != "" {
+			return usage(hint, "%s %s", f[0], why)
+		}
 	}
 	return nil
 }
@@ -76,7 +102,7 @@ func (a *app) onServer(ctx context.Context, f func(*client.Client) error) error 
 // onRemote calls f with the engine of the server.
 func (a *app) onRemote(ctx context.Context, f func(*remote.Engine) error) (err error) {
 	var c remote.Config
-	if c.Token, err = a.token(); err != nil {
+	if c.Token, err = a.token(ctx); err != nil {
 		return err
 	}
 	if a.ca != "" {
@@ -108,16 +134,22 @@ const (
 	maxCA    = 1 << 20 // and of that of a CA
 )
 
-// token returns the secret of the token for the server, or nothing.
-func (a *app) token() (string, error) {
-	if a.tokenFile == "" {
+// token returns the secret of the token for the server, or nothing. PAWL_TOKEN is for the server
+// that --server or PAWL_SERVER names, and never for that of a profile.
+func (a *app) token(ctx context.Context) (string, error) {
+	switch {
+	case a.tokenCommand != "":
+		return profile.Secret(ctx, a.tokenCommand, profile.CommandTime, a.stderr)
+	case a.tokenFile == "" && a.profile != "":
+		return "", nil
+	case a.tokenFile == "":
 		return a.getenv("PAWL_TOKEN"), nil
 	}
 	b, err := files.Read(a.tokenFile, maxToken)
 	if secret := strings.TrimSpace(string(b)); err != nil || secret != "" {
 		return secret, err
 	}
-	return "", usage("", "--token-file %s: it is empty", a.tokenFile)
+	return "", usage("", "%s %s: it is empty", a.keyOf("--token-file", "token_file"), a.tokenFile)
 }
 
 // badServer names the flag in the error of a server that cannot be used.

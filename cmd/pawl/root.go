@@ -23,6 +23,12 @@ type app struct {
 	tokenFile string // the file with the secret of a token for the server; empty: PAWL_TOKEN
 	ca        string // the file with the certificates that the server's is signed by; empty: the system's
 	workspace string
+	profile   string // the name of the profile that the server is from, or empty
+
+	tokenCommand string // of the profile: it prints the secret of a token
+	confirm      bool   // the profile wants consent to each change
+	yes          bool   // it is given
+
 	logLevel  string
 	logFormat string
 	log       *slog.Logger
@@ -47,12 +53,15 @@ move is one audited write. If a process dies, another one continues its work.
 The default is $XDG_STATE_HOME/pawl/pawl.db, or ~/.local/state/pawl/pawl.db.
 
 --server or PAWL_SERVER names a server to use instead: https://HOST, or http://127.0.0.1:7295
-for one on this machine, such as "pawl dev". It is for the commands that submit, show and
+for one on this machine, such as "pawl dev"; --profile or PAWL_PROFILE a server that "pawl
+profile add" has stored with its credentials. It is for the commands that submit, show and
 change jobs, workflows, schedules, queues, quotas, tokens, webhooks, workers and services,
 "pawl doctor" and "pawl worker". "pawl validate", "verify" and "simulate" use a server only if
---server names one. Other commands that run something here, or work on the database itself,
-refuse --server and ignore PAWL_SERVER. PAWL_TOKEN, or the file that --token-file names, has
-the secret of a token for that server: see "pawl help token".
+a flag names one. Other commands that run something here, or work on the database itself,
+refuse the flags and ignore the rest. The first that is there counts: a flag, PAWL_SERVER,
+PAWL_PROFILE, PAWL_DATABASE, the default profile, the default database. PAWL_TOKEN, or the file
+that --token-file names, has the secret of a token for the server of --server or PAWL_SERVER:
+see "pawl help token".
 
 A JOB is an id (j_ and 32 digits); its last 4 or more digits, or its first 6 or more, if no
 other job has them; last, the newest job that is not a child job; or last:WORKFLOW, the newest
@@ -76,7 +85,10 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			return a.settle(c)
+			if err := a.settle(c); err != nil {
+				return err
+			}
+			return a.consent(c)
 		},
 	}
 	group(root)
@@ -88,6 +100,8 @@ func newRoot(a *app) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&a.database, "database", "", "database: a SQLite file or URL, or a PostgreSQL URL (env PAWL_DATABASE)")
 	f.StringVar(&a.server, "server", "", "URL of a server to use instead of a database (env PAWL_SERVER)")
+	f.StringVar(&a.profile, "profile", "", "name of a profile, which has a server and its credentials (env PAWL_PROFILE); see \"pawl help profile\"")
+	f.BoolVar(&a.yes, "yes", false, "do not ask for consent to --all, or to a change on a server whose profile asks for it")
 	f.StringVar(&a.tokenFile, "token-file", "", "file with the secret of a token for the server (env PAWL_TOKEN: the secret itself)")
 	f.StringVar(&a.cert, "client-cert", "", "file with the certificate to show to the server instead of a token, in PEM")
 	f.StringVar(&a.key, "client-key", "", "file with the key of that certificate, in PEM")
@@ -96,6 +110,7 @@ func newRoot(a *app) *cobra.Command {
 	f.StringVar(&a.logLevel, "log-level", "warn", "lowest level that is logged to stderr: debug, info, warn or error")
 	f.StringVar(&a.logFormat, "log-format", "text", "format of the log: text or json")
 	f.BoolVar(&a.utc, "utc", false, "show times in UTC on a terminal; the default there is local time")
+	_ = root.RegisterFlagCompletionFunc("profile", a.completeProfiles) // the flag exists
 	root.AddCommand(commands(a)...)
 	root.SetHelpCommand(newHelp())
 	return root
@@ -117,8 +132,8 @@ func commands(a *app) []*cobra.Command {
 		newDev(a), newServer(a), newWorker(a),
 		newSupervise(a), newService(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
-		newWorkflow(a), newSchedule(a), newToken(a), newWebhook(a),
-		newJobs(a), newJob(a), newStep(a), newApprove(a), newReject(a), newQueue(a), newQuota(a),
+		newWorkflow(a), newSchedule(a), newToken(a), newWebhook(a), newProfile(a),
+		newJobs(a), newJob(a), newWatch(a), newStep(a), newApprove(a), newReject(a), newQueue(a), newQuota(a),
 		newMachine(a), newAudit(a), newEvents(a), newPrune(a), newMigrate(a), newDoctor(a), newBench(a), newVersion(a),
 	}
 }
@@ -153,6 +168,9 @@ func (a *app) repeated() string {
 	}
 	if a.server != "" {
 		words += " --server " + console.Shell(a.server)
+	}
+	if a.profile != "" {
+		words += " --profile " + console.Shell(a.profile)
 	}
 	if a.tokenFile != "" {
 		words += " --token-file " + console.Shell(a.tokenFile)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/pem"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -83,53 +82,29 @@ func newTokenCreate(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&plan.Workspaces, "workspace", nil, "a workspace that it is for; may be repeated; default all")
 	c.Flags().Var(&expires, "expires", "how long it lasts, such as 12h or 90d; at least 1h; default: until it is revoked")
 	c.Flags().StringVar(&cert, "certificate", "", "file with the certificate, in PEM, whose owner is to be the token; it then has no secret")
-	c.Flags().StringVar(&out, "out", "", "write the secret to this new file, which only you can read, instead of stdout")
+	bindOut(c, &out)
 	bindReason(c, &reason)
 	bindForm(a, c, &form, "{id, .., secret}")
 	return c
 }
 
-// createToken makes a token and shows its secret. The file for the secret is made first, so
-// that no token is made whose secret cannot be written.
+// createToken makes a token and shows its secret, unless it has a certificate instead.
 func (a *app) createToken(ctx context.Context, cl *client.Client, plan pawl.TokenPlan, reason, out, form string) error {
-	var file *os.File
-	if out != "" {
-		var err error
-		if file, err = os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-			return usage("", "--out: %v", err)
-		}
-		defer file.Close()
-	}
-	t, err := cl.Tokens.Create(ctx, plan, a.change(reason))
-	if err != nil {
-		if file != nil {
-			_ = os.Remove(out) // it is empty
-		}
+	var t pawl.NewToken
+	create := func() (err error) {
+		t, err = cl.Tokens.Create(ctx, plan, a.change(reason))
 		return err
 	}
-	if file != nil {
-		if _, err := fmt.Fprintln(file, t.Secret); err != nil {
-			return fmt.Errorf("token %s is made, but its secret could not be written: %w", t.ID, err)
-		}
-		if err := file.Close(); err != nil {
-			return fmt.Errorf("token %s is made, but its secret could not be written: %w", t.ID, err)
-		}
-		t.Secret = ""
+	if plan.Certificate == "" {
+		return a.withSecret(secret{"token " + plan.Name, &t.ID, &t.Secret, &t}, out, form, create)
 	}
-	if form == formJSON {
-		return console.JSON(a.stdout, t)
+	if err := create(); err != nil {
+		return err
 	}
-	if plan.Certificate != "" {
+	return a.show(form, t, func() error {
 		_, err := fmt.Fprintf(a.stdout, "token %s (%s) is made, for who shows the certificate with the SHA-256 %s\n", plan.Name, t.ID, plan.Certificate)
 		return err
-	}
-	if file != nil {
-		fmt.Fprintf(a.stderr, "token %s (%s) is made; its secret is in %s\n", plan.Name, t.ID, out)
-		return nil
-	}
-	fmt.Fprintf(a.stderr, "token %s (%s) is made; this is its secret, which is shown this once:\n", plan.Name, t.ID)
-	_, err = fmt.Fprintln(a.stdout, t.Secret)
-	return err
+	})
 }
 
 // certificateSum returns the SHA-256 of the first certificate in a file.

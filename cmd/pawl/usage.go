@@ -86,7 +86,7 @@ func unknownFlag(c *cobra.Command, missing *pflag.NotExistError, hint string) er
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := nearest(name, names); near != "" {
+	if near := nearest(name, names); near != "" && (len(name) > 3 || document.Distance(name, near) == 1) {
 		hint = "did you mean: --" + near
 	}
 	return usage(hint, "unknown flag --%s for %s", name, c.CommandPath())

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -68,9 +67,10 @@ func newWebhookCreate(a *app) *cobra.Command {
 					}
 					p.Job = id.Public(pawl.JobPrefix)
 				}
-				return a.withSecret("webhook "+p.Name, out, form, func() (*pawl.NewWebhook, error) {
-					w, err := cl.Webhooks.Create(c.Context(), p, a.change(reason))
-					return &w, err
+				var w pawl.NewWebhook
+				return a.withSecret(secret{"webhook " + p.Name, &w.ID, &w.Secret, &w}, out, form, func() (err error) {
+					w, err = cl.Webhooks.Create(c.Context(), p, a.change(reason))
+					return err
 				})
 			})
 		},
@@ -83,50 +83,6 @@ func newWebhookCreate(a *app) *cobra.Command {
 	bindReason(c, &reason)
 	bindForm(a, c, &form, "{id, .., secret}")
 	return c
-}
-
-func bindOut(c *cobra.Command, out *string) {
-	c.Flags().StringVar(out, "out", "", "write the secret to this new file, which only you can read, instead of stdout")
-}
-
-// withSecret shows the secret that do makes. The file for it is made first, so that no secret is
-// made that cannot be written.
-func (a *app) withSecret(what, out, form string, do func() (*pawl.NewWebhook, error)) error {
-	var file *os.File
-	if out != "" {
-		var err error
-		if file, err = os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-			return usage("", "--out: %v", err)
-		}
-		defer file.Close()
-	}
-	w, err := do()
-	if err != nil {
-		if file != nil {
-			_ = os.Remove(out) // it is empty
-		}
-		return err
-	}
-	if file != nil {
-		_, err := fmt.Fprintln(file, w.Secret)
-		if err == nil {
-			err = file.Close()
-		}
-		if err != nil {
-			return fmt.Errorf("%s has a new secret, but it could not be written: %w", what, err)
-		}
-		w.Secret = ""
-	}
-	if form == formJSON {
-		return console.JSON(a.stdout, w)
-	}
-	if file != nil {
-		fmt.Fprintf(a.stderr, "%s (%s) has a new secret, which is in %s\n", what, w.ID, out)
-		return nil
-	}
-	fmt.Fprintf(a.stderr, "%s (%s) has a new secret, which is shown this once:\n", what, w.ID)
-	_, err = fmt.Fprintln(a.stdout, w.Secret)
-	return err
 }
 
 func newWebhookList(a *app) *cobra.Command {
@@ -214,9 +170,10 @@ func newWebhookRotate(a *app) *cobra.Command {
 		Long:    "Make another secret, and print it as \"create\" does. For 24 hours what is sent is signed with\nthe former one, too.",
 		Example: "  pawl webhook rotate alerts --out alerts.secret",
 	}, func(ctx context.Context, cl *client.Client, id pawl.ID, args []string) error {
-		return a.withSecret("webhook "+id.Public(pawl.WebhookPrefix), out, form, func() (*pawl.NewWebhook, error) {
-			w, err := cl.Webhooks.Rotate(ctx, id, a.change(reason))
-			return &w, err
+		var w pawl.NewWebhook
+		return a.withSecret(secret{"webhook " + id.Public(pawl.WebhookPrefix), &w.ID, &w.Secret, &w}, out, form, func() (err error) {
+			w, err = cl.Webhooks.Rotate(ctx, id, a.change(reason))
+			return err
 		})
 	})
 	bindOut(c, &out)

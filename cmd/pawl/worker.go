@@ -179,8 +179,8 @@ type workerVerb struct {
 	do         func(w *client.Workers, ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error)
 	reasoned   bool // it requires a reason
 
-	all, yes bool
-	reason   string
+	all    bool
+	reason string
 }
 
 func newWorkerPause(a *app) *cobra.Command {
@@ -222,7 +222,6 @@ func (v *workerVerb) bind(a *app, c *cobra.Command) *cobra.Command {
 		return a.with(c.Context(), func(cl *client.Client) error { return v.apply(c.Context(), a, cl, args) })
 	}
 	c.Flags().BoolVar(&v.all, "all", false, "every worker of the workspace whose state allows it")
-	c.Flags().BoolVar(&v.yes, "yes", false, "do not ask for consent to --all")
 	bindReason(c, &v.reason)
 	return c
 }
@@ -234,8 +233,6 @@ func (v *workerVerb) check(c *cobra.Command, args []string) error {
 		return usage(hint, "--all takes no WORKER, and got %q", args[0])
 	case !v.all && len(args) == 0:
 		return usage(hint, "%s needs a WORKER or --all", c.CommandPath())
-	case !v.all && v.yes:
-		return usage("", "--yes goes with --all")
 	case v.reasoned && v.reason == "":
 		return usage("say why, for the audit trail: --reason \"it hangs\"", "%s needs a --reason", c.CommandPath())
 	}
@@ -253,7 +250,7 @@ func (v *workerVerb) apply(ctx context.Context, a *app, cl *client.Client, args 
 			fmt.Fprintln(a.stderr, "no workers to "+v.verb)
 			return nil
 		}
-		if err := a.confirmed(ctx, fmt.Sprintf("%s %d workers", v.verb, len(workers)), v.yes); err != nil {
+		if err := a.confirmedAll(ctx, fmt.Sprintf("%s %d workers", v.verb, len(workers))); err != nil {
 			return err
 		}
 		for _, w := range workers {

@@ -104,6 +104,26 @@ func JobRows(jobs []pawl.JobView, now time.Time, zone *time.Location) [][]string
 	return rows
 }
 
+// JobLine returns a line about a job: when it changed, its id and workflow, its state, and how
+// many of its steps have ended.
+func JobLine(j *pawl.JobView, zone *time.Location) string {
+	return OneLine(fmt.Sprintf("%s %s %s %s %s", Second(j.UpdatedAt, zone), j.ID, j.Workflow, j.Status, stepsOf(j.StepCounts)))
+}
+
+// DrawJobs draws jobs as a table.
+func DrawJobs(jobs []pawl.JobView, f Frame) []string {
+	if len(jobs) == 0 {
+		return []string{f.cut("no unfinished jobs")}
+	}
+	var b strings.Builder
+	_ = Table(&b, JobRows(jobs, f.Now, f.Zone)) // a builder takes all
+	lines := f.fold(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"))
+	for i := range lines {
+		lines[i] = f.cut(strings.TrimRight(lines[i], " "))
+	}
+	return lines
+}
+
 // stepsOf says how many of the steps have ended.
 func stepsOf(counts map[machine.State]int) string {
 	ended, all := 0, 0

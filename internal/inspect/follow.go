@@ -28,13 +28,16 @@ func Follow(ctx context.Context, cl *client.Client, id pawl.ID, show func(*pawl.
 		}
 		last = v
 		show(v)
-		if lifecycle.Job.Ended(v.Status) {
+		if ended(v) {
 			return false, nil
 		}
 		return sleep.For(ctx, min(4*time.Since(began), maxRest)), ctx.Err()
 	})
 	return last, err
 }
+
+// ended reports whether a job has ended, also in a state that a later version has.
+func ended(v *pawl.JobView) bool { return lifecycle.Job.Ended(v.Status) || v.CompletedAt != 0 }
 
 // TimedOut reports whether the job was canceled by its own timeout and not by an operator.
 func TimedOut(v *pawl.JobView) bool {
@@ -77,7 +80,7 @@ func UntilEnded(ctx context.Context, cl *client.Client, id pawl.ID, print func()
 		if err != nil {
 			return false, err
 		}
-		return !lifecycle.Job.Ended(v.Status), print()
+		return !ended(v), print()
 	})
 }
 

@@ -53,7 +53,7 @@ type Config struct {
 // Open returns the engine of the server at a URL, and asks it for its version. The URL has the
 // scheme https, or http and an address of the loopback interface, and no path, user or query.
 func Open(ctx context.Context, base string, c Config) (*Engine, error) {
-	u, err := parse(base)
+	u, err := Parse(base)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +112,13 @@ func (e *Engine) greet(ctx context.Context) (program string, err error) {
 		return "", err
 	}
 	if v.API != API {
-		return "", &pawl.Error{Kind: pawl.Invalid, Message: "the server at " + e.base + " is no Pawl server of version 1 of the API",
-			Hint: "name the URL that \"pawl service list\" shows on its machine, without a path"}
+		return "", e.foreignAPI(v.Version, v.API)
 	}
 	return v.Version, nil
 }
 
-// parse returns the URL of a server without a slash at its end.
-func parse(base string) (string, error) {
+// Parse returns the URL of a server without a slash at its end. The error is of kind Invalid.
+func Parse(base string) (string, error) {
 	bad := func(what string) error {
 		return &pawl.Error{Kind: pawl.Invalid, Message: "the URL of the server: " + what, Hint: "write it as https://pawl.example.com, or http://127.0.0.1:7295 for one on this machine"}
 	}
@@ -142,6 +141,12 @@ func parse(base string) (string, error) {
 func loopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// IsLocal reports whether the server at a valid URL is on the loopback interface.
+func IsLocal(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && loopback(u.Hostname())
 }
 
 // unsupported returns the error for what a server cannot do.

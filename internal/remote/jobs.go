@@ -204,7 +204,7 @@ func (e *Engine) Wait(ctx context.Context, id pawl.ID) (*pawl.Job, error) {
 		if _, err := e.do(ctx, c, &v); err != nil {
 			return nil, err
 		}
-		if lifecycle.Job.Ended(v.Status) {
+		if lifecycle.Job.Ended(v.Status) || v.CompletedAt != 0 { // in a state of a later version
 			return jobOf(&v)
 		}
 	}

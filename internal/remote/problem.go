@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -100,8 +99,7 @@ func (e *Engine) of(c *call, p *problem) error {
 	case p.Code == "INVALID_STATE_TRANSITION":
 		return refusalOf(c.operation, p, err)
 	case p.Code == "NO_SUCH_OPERATION" || p.Code == "METHOD_NOT_ALLOWED":
-		err.Kind, err.Message = pawl.Invalid, fmt.Sprintf("the server at %s, of version %s, has no operation %s", e.base, e.program, c.operation)
-		err.Hint = "it may be older than this program"
+		return e.missing(c.operation, Since[c.operation])
 	case kind == pawl.Unavailable:
 		err.Message = "the server at " + e.base + ": " + err.Message
 	case kind == pawl.Internal:

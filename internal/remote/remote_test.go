@@ -221,7 +221,7 @@ func TestProblems(t *testing.T) {
 		{"rate", 429, `"code":"RATE_LIMITED","detail":"slowly"`, pawl.Unavailable, "the server at SERVER: slowly", nil},
 		{"internal", 500, `"code":"INTERNAL","detail":"a fault"`, pawl.Internal, "the server at SERVER: a fault", nil},
 		{"of a later version", 418, `"code":"TEAPOT","detail":"tea"`, pawl.Invalid, "tea", nil},
-		{"older server", 404, `"code":"NO_SUCH_OPERATION","detail":"?"`, pawl.Invalid, "the server at SERVER, of version 1.0, has no operation get-job", nil},
+		{"older server", 404, `"code":"NO_SUCH_OPERATION","detail":"?"`, pawl.Invalid, "the server at SERVER is of version 1.0, and has no operation get-job", nil},
 		{"a proxy: bad gateway", 502, "", pawl.Unavailable, "the server at SERVER answers with HTTP status 502, and not as a Pawl server does", nil},
 		{"a proxy: timeout", 504, "", pawl.Unavailable, "the server at SERVER answers with HTTP status 504, and not as a Pawl server does", nil},
 		{"a proxy: sign in", 302, "", pawl.Invalid, "the server at SERVER answers with HTTP status 302, and not as a Pawl server does", nil},
@@ -371,6 +371,8 @@ func TestOtherServers(t *testing.T) {
 		if e, err := remote.Open(t.Context(), server.URL, remote.Config{}); err == nil {
 			e.Close()
 			t.Errorf("%s: it was opened", name)
+		} else if want := "of version 9.0, speaks version 2 of the API, and this program version 1"; name == "version 2" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
 }

@@ -1,0 +1,33 @@
+package remote
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Since has the version of the program with which an operation came, by its id: those that the
+// first release does not have. The first release has all of today, so there is none yet.
+var Since = map[string]string{}
+
+// missing returns the error of a call that the server does not know; since is the version of the
+// program that has it, or empty.
+func (e *Engine) missing(operation, since string) *pawl.Error {
+	err := &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("the server at %s is of version %s, and has no operation %s", e.base, e.program, operation),
+		Hint: "update the server, or use a program of its version"}
+	if since != "" {
+		err.Message += "; it came with " + since
+	}
+	return err
+}
+
+// foreignAPI returns the error of a server that speaks another version of the API, or is none.
+func (e *Engine) foreignAPI(program string, api int) error {
+	if api > 0 {
+		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("the server at %s, of version %s, speaks version %d of the API, and this program version %d", e.base, cmp.Or(program, "unknown"), api, API),
+			Hint: "use a program of its version"}
+	}
+	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("the server at %s is no Pawl server of version %d of the API", e.base, API),
+		Hint: "name the URL that \"pawl service list\" shows on its machine, without a path"}
+}
