@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/daemon"
-	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -24,7 +23,7 @@ func (a *app) serveFar(ctx context.Context, s *service, node pawl.Node) error {
 		return err
 	}
 	return a.onServer(ctx, func(cl *client.Client) error {
-		m := metrics.New(version())
+		m := s.metrics()
 		if s.listen != "" && s.listen != noPort {
 			p, err := a.openPort(s.listen, nil, servesState, a.stderr)
 			if err != nil {

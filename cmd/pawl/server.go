@@ -259,7 +259,7 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 	defer func() { err = errors.Join(err, l.close()) }()
 	defer s.spans.Close() // it may still read the database
 	defer signals.IgnoreClosedPipes()()
-	m := metrics.New(version())
+	m := s.metrics()
 	work := func(ctx context.Context) error { return a.work(ctx, l, s, node, m) }
 	switch s.role {
 	case health.RoleWorker:
@@ -323,6 +323,15 @@ func (a *app) workOf(l worker.Linker, s *service, node pawl.Node, m *metrics.Met
 		WorkDir: folder, KeepWorkDirs: s.folders.keep, Middleware: s.middleware(m),
 		Scarce: worker.Floor{Percent: s.floor, Folders: append(room, folder)}.Scarce,
 	}}
+}
+
+// metrics returns the metrics of the process, with those of its traces if it has any.
+func (s *service) metrics() *metrics.Metrics {
+	m := metrics.New(version())
+	if s.spans != nil {
+		m.WatchSpans(s.spans.Stats)
+	}
+	return m
 }
 
 // middleware is what goes around the attempts of the worker.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/access"
@@ -99,7 +100,21 @@ func (s *Service) older() ([]byte, error) {
 		return nil, err
 	}
 	downgrade(document)
+	withoutMutualTLS(document)
 	return json.Marshal(document)
+}
+
+// withoutMutualTLS takes the scheme mutualTLS away, which OpenAPI 3.0 does not have.
+func withoutMutualTLS(document any) {
+	d := document.(map[string]any)
+	delete(d["components"].(map[string]any)["securitySchemes"].(map[string]any), "certificate")
+	for _, item := range d["paths"].(map[string]any) {
+		for _, o := range item.(map[string]any) {
+			if o, is := o.(map[string]any); is {
+				o["security"] = slices.DeleteFunc(o["security"].([]any), func(v any) bool { _, is := v.(map[string]any)["certificate"]; return is })
+			}
+		}
+	}
 }
 
 // downgrade writes what may be of a type or null as OpenAPI 3.0 does, which has no type

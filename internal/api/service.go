@@ -219,8 +219,7 @@ func (s *Service) settings() huma.Config {
 	c.Formats = map[string]huma.Format{"application/json": strictJSON, "json": strictJSON}
 	c.Components.Schemas = newSchemas()
 	c.Info.Description = description
-	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer",
-		Description: "The secret of a token, as \"pawl token create\" shows it. On the loopback interface none is needed, unless the server requires it."}}
+	c.Components.SecuritySchemes = schemes(cmp.Or(s.Cookie, CookiePrefix))
 	c.Info.License = &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"}
 	c.Tags = tags
 	c.Servers = []*huma.Server{{URL: "/", Description: "this server"}}

@@ -96,7 +96,7 @@ func (o *operation) described() huma.Operation {
 	d := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Tags: []string{o.tag}, Summary: o.summary, Description: o.detail,
 		Errors: o.statuses(), MaxBodyBytes: maxBody,
-		Security:   []map[string][]string{{"token": {}}, {}}, // on the loopback interface, unless tokens are required there
+		Security:   []map[string][]string{{"token": {}}, {"session": {}}, {"certificate": {}}, {}}, // {}: on the loopback interface, unless tokens are required there
 		Extensions: map[string]any{"x-pawl-role": string(o.role)},
 	}
 	if o.role == Anybody {
@@ -118,6 +118,18 @@ func (o *operation) described() huma.Operation {
 		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, gets the same answer for an hour."
 	}
 	return d
+}
+
+// schemes returns the ways to say who calls, with the name of the cookie of this server.
+func schemes(cookie string) map[string]*huma.SecurityScheme {
+	return map[string]*huma.SecurityScheme{
+		"token": {Type: "http", Scheme: "bearer",
+			Description: "The secret of a token, as \"pawl token create\" shows it. On the loopback interface none is needed, unless the server requires it."},
+		"session": {Type: "apiKey", In: "cookie", Name: cookie,
+			Description: "The cookie of a session, which signing in answers."},
+		"certificate": {Type: "mutualTLS",
+			Description: "A client certificate that a token is for, where the server is told what signs them with --tls-client-ca."},
+	}
 }
 
 // declare adds an operation to the service, and its other statuses to the document.

@@ -22,6 +22,46 @@ import (
 // FormerSecret is how long the secret before the last one signs, too.
 const FormerSecret = 24 * time.Hour
 
+// How many webhooks there may be that are not deleted. Each reads the feed by itself.
+const (
+	MaxWebhooks          = 1000 // in all
+	MaxWorkspaceWebhooks = 100  // of one workspace; those of all workspaces count as if of one
+)
+
+// checkRoom refuses another webhook of a workspace if there are too many. Requests at the same
+// moment may exceed the limits by their number.
+func (e *Engine) checkRoom(ctx context.Context, workspace string) error {
+	all, same := 0, 0
+	for before := rowkey.Webhook(0); ; {
+		page, err := e.store.Webhooks(ctx, before, MaxWebhooks)
+		if err != nil {
+			return err
+		}
+		for _, w := range page {
+			before = w.Key()
+			if lifecycle.Webhook.Ended(w.State) {
+				continue
+			}
+			all++
+			if w.Workspace == workspace {
+				same++
+			}
+		}
+		switch {
+		case same >= MaxWorkspaceWebhooks:
+			return tooManyWebhooks(fmt.Sprintf("workspace %q has %d webhooks: want at most %d", workspace, same, MaxWorkspaceWebhooks))
+		case all >= MaxWebhooks:
+			return tooManyWebhooks(fmt.Sprintf("there are %d webhooks: want at most %d", all, MaxWebhooks))
+		case len(page) < MaxWebhooks:
+			return nil
+		}
+	}
+}
+
+func tooManyWebhooks(message string) error {
+	return &pawl.Error{Kind: pawl.Conflict, Message: message, Hint: "delete one that nobody needs with: pawl webhook delete NAME"}
+}
+
 // checkWebhookPlan returns the first fault of a plan.
 func (e *Engine) checkWebhookPlan(ctx context.Context, p *pawl.WebhookPlan) error {
 	if !scheduleName.MatchString(p.Name) {
@@ -58,6 +98,13 @@ func (e *Engine) CreateWebhook(ctx context.Context, p pawl.WebhookPlan, c pawl.C
 	r, err := e.newRequest(c, p.Workspace, "POST /api/webhooks", p)
 	if err != nil {
 		return pawl.NewWebhook{}, err
+	}
+	if _, done, err := r.earlier(ctx); err != nil {
+		return pawl.NewWebhook{}, err
+	} else if !done {
+		if err := e.checkRoom(ctx, p.Workspace); err != nil {
+			return pawl.NewWebhook{}, err
+		}
 	}
 	now, err := e.store.Since(ctx, store.FeedToken{}, 1)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/webhook"
@@ -478,4 +479,40 @@ func TestBadWebhooks(t *testing.T) {
 	if _, err := p.engine.CreateWebhook(t.Context(), plan, ann); pawl.KindOf(err) != pawl.NotFound {
 		t.Errorf("of an unknown job: %v", err)
 	}
+}
+
+// TestManyWebhooks: there is a limit for each workspace and one in all. A webhook that is deleted
+// makes room, and a repeated request is answered as before.
+func TestManyWebhooks(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, (&database{t: t, kind: "memory", where: ":memory:"}).open(), nil)
+	create := func(workspace string, n int, key string) (pawl.NewWebhook, error) {
+		plan := pawl.WebhookPlan{Workspace: workspace, Name: fmt.Sprint("w", n), URL: "https://example.com/"}
+		return p.engine.CreateWebhook(t.Context(), plan, pawl.Change{Actor: "ann", RequestID: key})
+	}
+	refused := func(workspace string, n int, want string) {
+		t.Helper()
+		if _, err := create(workspace, n, ""); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), want) {
+			t.Errorf("webhook %d of %q: %v, want a Conflict: %s", n, workspace, err, want)
+		}
+	}
+	var last pawl.NewWebhook
+	for i := range engine.MaxWebhooks {
+		if i == engine.MaxWorkspaceWebhooks {
+			refused("s0", i, `workspace "s0" has 100 webhooks: want at most 100`)
+		}
+		var err error
+		last, err = create(fmt.Sprint("s", i/engine.MaxWorkspaceWebhooks), i, fmt.Sprint("key-", i))
+		must(t, err)
+	}
+	refused("other", 0, "there are 1000 webhooks: want at most 1000")
+	if _, err := create("s9", engine.MaxWebhooks-1, fmt.Sprint("key-", engine.MaxWebhooks-1)); !errors.Is(err, link.ErrSecretShown) {
+		t.Errorf("a repeated request: %v, want that the secret was shown", err)
+	}
+	id, err := pawl.ParseID(pawl.WebhookPrefix, last.ID)
+	must(t, err)
+	_, err = p.engine.MoveWebhook(t.Context(), id, lifecycle.WebhookDelete, ann)
+	must(t, err)
+	_, err = create("s9", engine.MaxWebhooks, "")
+	must(t, err)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/server"
+	"github.com/pawl-dev/pawl/internal/tracing"
 	"github.com/pawl-dev/pawl/internal/webhook"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -113,6 +114,7 @@ func busy(t *testing.T) *metrics.Metrics {
 	m.WatchWebhooks(func() webhook.Stats {
 		return webhook.Stats{Delivered: 5, Failed: 1, Active: 2, Failing: 1, Lag: time.Second}
 	})
+	m.WatchSpans(func() tracing.Stats { return tracing.Stats{Sent: 8, Dropped: 3} })
 	return m
 }
 

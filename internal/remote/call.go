@@ -254,7 +254,7 @@ func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Reque
 	if e.token != "" {
 		r.Header.Set("Authorization", "Bearer "+e.token)
 	}
-	if e.named { // the server knows who it is
+	if e.named.Load() { // the server knows who it is
 		actor = ""
 	}
 	for name, value := range map[string]string{"Pawl-Actor": actor, "Idempotency-Key": c.key, "If-None-Match": c.match, "If-Match": c.ifMatch()} {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -28,7 +29,7 @@ type Engine struct {
 	beats   *http.Client // of its own, so that no beat waits behind an exchange
 	slow    *http.Client // for answers that take minutes
 	talks   talks
-	named   bool          // by a token or a certificate
+	named   atomic.Bool   // by a token, or a certificate that the server has asked for
 	pause   time.Duration // before the first repetition
 }
 
@@ -60,6 +61,7 @@ func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, pawl.Errorf(pawl.Invalid, "the token: want visible ASCII characters, as \"pawl token create\" prints them")
 	}
+	e := &Engine{base: u, token: c.Token, pause: firstPause}
 	secure := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(c.CA) > 0 {
 		if secure.RootCAs = x509.NewCertPool(); !secure.RootCAs.AppendCertsFromPEM(c.CA) {
@@ -71,9 +73,16 @@ func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 		if err != nil {
 			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the certificate of the client: want one and its key, in PEM", Err: err}
 		}
-		secure.Certificates = []tls.Certificate{pair}
+		secure.GetClientCertificate = func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if asked.SupportsCertificate(&pair) != nil {
+				return &tls.Certificate{}, nil // none
+			}
+			e.named.Store(true)
+			return &pair, nil
+		}
 	}
-	e := &Engine{named: len(c.Token)+len(c.Cert) > 0, base: u, token: c.Token, pause: firstPause, http: newClient(16, secure), beats: newClient(1, secure), slow: newClient(1, secure)}
+	e.named.Store(c.Token != "")
+	e.http, e.beats, e.slow = newClient(16, secure), newClient(1, secure), newClient(1, secure)
 	e.slow.Transport.(*http.Transport).ResponseHeaderTimeout = slowTimeout
 	if e.program, err = e.greet(ctx); err != nil {
 		e.Close()

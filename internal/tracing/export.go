@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -56,6 +57,8 @@ type Exporter struct {
 	version string
 	log     *slog.Logger
 	queue   chan func(context.Context) *Span
+	sent    atomic.Int64
+	dropped atomic.Int64
 
 	end   context.CancelFunc
 	once  sync.Once
@@ -129,8 +132,18 @@ func (e *Exporter) Export(make func(context.Context) *Span) {
 	select {
 	case e.queue <- make:
 	default:
+		e.dropped.Add(1)
 	}
 }
+
+// Stats are counts of the spans of an exporter.
+type Stats struct {
+	Sent    int64 // that the collector has taken
+	Dropped int64 // that it has not taken, or that did not fit into the queue
+}
+
+// Stats returns what has become of the spans so far.
+func (e *Exporter) Stats() Stats { return Stats{Sent: e.sent.Load(), Dropped: e.dropped.Load()} }
 
 // Close sends what waits, for a few seconds at most, and ends the exporter.
 func (e *Exporter) Close() {
@@ -150,10 +163,14 @@ func (e *Exporter) run(ctx context.Context) {
 		if len(batch) == 0 {
 			return
 		}
-		err := e.send(last, batch)
-		if err != nil && !failing {
-			e.log.Warn("spans are dropped; the next ones are tried", "spans", len(batch), "error", err)
+		err, n := e.send(last, batch), &e.sent
+		if err != nil {
+			n = &e.dropped
+			if !failing {
+				e.log.Warn("spans are dropped; the next ones are tried", "spans", len(batch), "error", err)
+			}
 		}
+		n.Add(int64(len(batch)))
 		failing = err != nil
 	}
 	for ctx.Err() == nil {
@@ -163,6 +180,7 @@ func (e *Exporter) run(ctx context.Context) {
 	for last.Err() == nil && len(e.queue) > 0 {
 		send(e.collect(ctx, last))
 	}
+	e.dropped.Add(int64(len(e.queue)))
 }
 
 // collect returns the next batch: a full one, or what there is a while after the first span, or

@@ -155,15 +155,18 @@ func TestExport(t *testing.T) {
 	if len(names) != 1 || names[0] != "second" || headers[0] != "a b" {
 		t.Errorf("%v with %v", names, headers)
 	}
+	if got, want := e.Stats(), (Stats{Sent: 1, Dropped: batchSize}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
 }
 
-// TestFullQueue: what does not fit is dropped, and nobody waits.
+// TestFullQueue: what does not fit is dropped and counted, and nobody waits.
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	e := &Exporter{queue: make(chan func(context.Context) *Span, 1)} // 1: the second one does not fit
 	e.Export(func(context.Context) *Span { return nil })
 	e.Export(func(context.Context) *Span { return nil })
-	if len(e.queue) != 1 {
-		t.Error("the queue has grown")
+	if len(e.queue) != 1 || e.Stats().Dropped != 1 {
+		t.Errorf("the queue has %d, and %d were dropped, want 1 and 1", len(e.queue), e.Stats().Dropped)
 	}
 }
