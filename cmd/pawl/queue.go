@@ -18,8 +18,9 @@ func newQueue(a *app) *cobra.Command {
 worker that serves the queue has room for it. "pawl quota set queue/NAME" limits how many
 steps of a queue run at once.
 
-While a queue is paused none of its steps begins, on any worker; those that run go on. Jobs
-are still accepted, and wait. "pawl job why" says who has paused the queue, and why.`,
+While a queue is paused none of its steps begins, on any worker; those that run go on. Other
+processes may take up to a second to notice a pause. Jobs are still accepted, and wait.
+"pawl job why" says who has paused the queue, and why.`,
 		Example: "  pawl queue list\n  pawl queue pause billing --reason \"the bank is down\"\n  pawl queue resume billing",
 	})
 	c.AddCommand(newQueueList(a), newQueueVerb(a, "pause"), newQueueVerb(a, "resume"), newQueueHistory(a))
