@@ -15,6 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
+const defaultRing = 10_000 // events
+
 // Config configures a Hub. Source and Definitions are required.
 type Config struct {
 	Source      Source
@@ -63,7 +65,7 @@ type Hub struct {
 // New returns a hub. It reads nothing until there is a stream.
 func New(c Config) *Hub {
 	c.Poll, c.Pause = cmp.Or(c.Poll, time.Second), cmp.Or(c.Pause, 20*time.Millisecond)
-	c.Ring, c.Page = cmp.Or(c.Ring, 10_000), cmp.Or(c.Page, 500)
+	c.Ring, c.Page = cmp.Or(c.Ring, defaultRing), cmp.Or(c.Page, 500)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return &Hub{cfg: c, wake: make(chan struct{}, 1), reading: make(chan struct{}, maxReading)}
 }
