@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,6 +57,65 @@ func BenchmarkRead(b *testing.B) {
 		path := "/api/jobs/" + s.job(b).Public(pawl.JobPrefix)
 		measure(b, func() error { return s.call(http.MethodGet, path, "") })
 	})
+}
+
+// rate is how many operations a second BenchmarkAtARate begins, whether those before have ended
+// or not.
+var rate = flag.Int("rate", 500, "operations a second of BenchmarkAtARate")
+
+// BenchmarkAtARate begins operations at a fixed rate, half of them submissions and half of them
+// reads, on the engine and over HTTP. An operation takes from when it was to begin until it has
+// ended, so that one that waits for a slow one before it counts as slow.
+func BenchmarkAtARate(b *testing.B) {
+	b.Run("engine", func(b *testing.B) {
+		s := newBench(b)
+		cl, id := client.Over(s.engine, client.Config{}, nil), s.job(b)
+		atARate(b, func() error {
+			done, err := cl.Jobs.SubmitAll(b.Context(), client.Submission{Name: "order"})
+			if err == nil {
+				err = done[0].Err
+			}
+			return err
+		}, func() error { _, err := s.engine.Job(b.Context(), id); return err })
+	})
+	b.Run("http", func(b *testing.B) {
+		s := newBench(b)
+		path := "/api/jobs/" + s.job(b).Public(pawl.JobPrefix)
+		atARate(b, func() error { return s.call(http.MethodPost, "/api/jobs", `{"workflow":"order"}`) },
+			func() error { return s.call(http.MethodGet, path, "") })
+	})
+}
+
+// atARate calls submit and read in turns, b.N times in all.
+func atARate(b *testing.B, submit, read func() error) {
+	b.Helper()
+	took := [2][]time.Duration{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	b.ResetTimer()
+	begun := time.Now()
+	for i := range b.N {
+		due := begun.Add(time.Duration(i) * time.Second / time.Duration(*rate))
+		time.Sleep(time.Until(due))
+		all.Go(func() {
+			err := [2]func() error{submit, read}[i%2]()
+			d := time.Since(due)
+			mu.Lock()
+			defer mu.Unlock()
+			if took[i%2] = append(took[i%2], d); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	for i, what := range [2]string{"submit", "read"} {
+		slices.Sort(took[i])
+		if n := len(took[i]); n > 0 {
+			b.ReportMetric(float64(took[i][n/2].Microseconds()), what+"-p50-µs")
+			b.ReportMetric(float64(took[i][n*99/100].Microseconds()), what+"-p99-µs")
+		}
+	}
 }
 
 func newBench(b *testing.B) *site {

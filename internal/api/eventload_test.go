@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"net"
 	"runtime"
@@ -60,6 +61,46 @@ func TestIdleStreams(t *testing.T) { // not parallel: it measures the heap
 		t.Errorf("%d bytes for each stream, want at most %d", each, most)
 	}
 	s.want(429, "GET", "/api/events", "")
+}
+
+// loadRequests is how many requests TestMemoryStaysFlat sends.
+var loadRequests = flag.Int("load.requests", 6000, "requests of TestMemoryStaysFlat")
+
+// TestMemoryStaysFlat: what a server keeps of a request, it does not keep for long: the heap after
+// all requests is that after a third of them (J3).
+func TestMemoryStaysFlat(t *testing.T) { // not parallel: it measures the heap
+	const most = 8 << 20
+	s := newSite(t)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": one}))
+	id := s.want(201, "POST", "/api/jobs", text(map[string]any{"source": one, "request_id": "first"})).field(t, "id").(string)
+	send := func(n int) {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for i := range n / 8 {
+					switch i % 4 {
+					case 0:
+						s.want(200, "GET", "/api/jobs/"+id, "")
+					case 1:
+						s.want(200, "GET", "/api/jobs?limit=5", "")
+					case 2:
+						s.want(201, "POST", "/api/jobs", text(map[string]any{"source": one, "request_id": "first"})) // replayed
+					case 3:
+						s.want(404, "GET", fmt.Sprintf("/api/jobs/j_%032d", i), "")
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	send(*loadRequests / 3)
+	before := heap()
+	send(*loadRequests * 2 / 3)
+	grown := heap() - before
+	t.Logf("after %d requests the heap has grown by %d KiB", *loadRequests*2/3, grown>>10)
+	if grown > most {
+		t.Errorf("the heap has grown by %d bytes, want at most %d", grown, most)
+	}
 }
 
 // TestStalledReaders: 200 clients that stop reading delay others by nothing that grows, cost
