@@ -200,7 +200,7 @@ func (l *line) deliver(ctx context.Context, m Message, at int64) error {
 	l.waits.Store(at)
 	defer l.waits.Store(0)
 	for attempt := 1; ; attempt++ {
-		result := l.r.Sender.Send(ctx, l.w, m)
+		result := l.send(ctx, m)
 		if ctx.Err() != nil && !result.Delivered {
 			return ctx.Err()
 		}
@@ -222,6 +222,19 @@ func (l *line) deliver(ctx context.Context, m Message, at int64) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// linger is how long a message that is under way may take when its line ends.
+const linger = time.Second
+
+// send sends a message. If ctx ends meanwhile, as when the webhook is paused, the receiver still has
+// linger to take it: otherwise it might take it, and get it again.
+func (l *line) send(ctx context.Context, m Message) Result {
+	within, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })
+	defer stop()
+	return l.r.Sender.Send(within, l.w, m)
 }
 
 // failed counts a failed attempt, and gives a receiver up that says so or has failed for long.

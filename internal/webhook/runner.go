@@ -148,14 +148,18 @@ func (r *Runner) active(ctx context.Context) (map[rowkey.Webhook]*pawl.Webhook, 
 
 // adjust begins and ends lines so that each active webhook has one, with its present secret.
 func (r *Runner) adjust(ctx context.Context, active map[rowkey.Webhook]*pawl.Webhook, lines *sync.WaitGroup, lose func(error)) {
+	ended := map[rowkey.Webhook]*line{}
 	for key, l := range r.lines {
 		if w := active[key]; w == nil || w.Secret != l.w.Secret || l.over() {
 			l.end()
-			<-l.done
-			r.mu.Lock()
-			delete(r.lines, key)
-			r.mu.Unlock()
+			ended[key] = l
 		}
+	}
+	for key, l := range ended {
+		<-l.done
+		r.mu.Lock()
+		delete(r.lines, key)
+		r.mu.Unlock()
 	}
 	for key, w := range active {
 		if r.lines[key] != nil {

@@ -199,3 +199,30 @@ func TestSendEnds(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestALineThatEnds: a message that is under way when its line ends, as by a pause, may still be taken:
+// then it counts, and is not sent again. A receiver that hangs holds the line up for linger.
+func TestALineThatEnds(t *testing.T) {
+	t.Parallel()
+	for _, takes := range []bool{true, false} {
+		ctx, end := context.WithCancel(t.Context())
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if end(); takes {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			<-r.Context().Done()
+		}))
+		defer s.Close()
+		sender := NewSender(Config{Timeout: time.Hour})
+		defer sender.Close()
+		l := &line{r: &Runner{Sender: sender}, w: &pawl.Webhook{URL: s.URL}}
+		began := time.Now()
+		if r := l.send(ctx, Message{ID: "m"}); r.Delivered != takes {
+			t.Errorf("takes it %t: %+v", takes, r)
+		}
+		if took := time.Since(began); !takes && took < linger {
+			t.Errorf("a receiver that hangs had %v", took)
+		}
+	}
+}
