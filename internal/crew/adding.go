@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/durable"
@@ -20,9 +21,13 @@ import (
 // lockName is the lock of a repository, in its git folder.
 const lockName = "pawl.lock"
 
+// repoTime is how long to wait for the lock of the repository, unless the context ends: many may make
+// worktrees at once, and the checkout of a large one takes a while.
+const repoTime = 10 * time.Minute
+
 // lock takes the lock of the repository.
 func (r *Repo) lock(ctx context.Context) (*durable.Lock, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	ctx, cancel := context.WithTimeout(ctx, repoTime)
 	defer cancel()
 	lock, err := durable.Acquire(ctx, filepath.Join(r.dir, lockName))
 	if errors.Is(err, durable.ErrHeld) {
