@@ -1,0 +1,163 @@
+package crew
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// The states of a review, in the file of a member.
+const (
+	reviewPending  = "pending"
+	reviewApproved = "approved"
+	reviewChanges  = "changes_requested"
+)
+
+// maxRounds is how often changes can be requested (C12).
+const maxRounds = 3
+
+// A Review is what is reviewed, and what became of it. It is of one assignment.
+type Review struct {
+	Epoch int64  `json:"epoch"`
+	Round int    `json:"round"` // 1 for the first submission
+	Head  string `json:"head"`  // the commit that was submitted
+	Base  string `json:"base"`
+	By    string `json:"by,omitempty"`    // who has decided
+	Text  string `json:"text,omitempty"`  // what they have said
+	Patch string `json:"patch,omitempty"` // checksum of what was approved, from the target
+}
+
+func (c *Crew) review(id string) string { return filepath.Join(c.Dir, reviewsDir, id+".json") }
+
+// Review returns the review of a member's assignment, or nil if nothing was submitted.
+func (c *Crew) Review(m *Member) (*Review, error) {
+	text, err := readFile(c.review(m.ID), maxState)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := new(Review)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Internal, Message: "the review of member " + m.ID + " is not JSON", Err: err}
+	}
+	if r.Epoch != m.Epoch {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// writeReview writes the review of a submission, before the member is in review.
+func (c *Crew) writeReview(m *Member, r *Review) error {
+	before, err := c.Review(m)
+	if err != nil {
+		return err
+	}
+	if r.Epoch, r.Round = m.Epoch, 1; before != nil {
+		r.Round = before.Round
+		if before.By != "" { // changes were requested
+			r.Round++
+		}
+	}
+	return c.publishReview(m.ID, r)
+}
+
+func (c *Crew) publishReview(id string, r *Review) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return c.Disk.Publish(c.review(id), append(text, '\n'))
+}
+
+// keep keeps a commit of an assignment under a ref of Pawl.
+func (r *Repo) keep(ctx context.Context, a *Assignment, commit string) error {
+	_, err := r.git(ctx, "update-ref", "-m", "pawl: submitted", refs+"submitted/"+a.Branch, commit)
+	return err
+}
+
+// decided returns a review that is to be decided, with its assignment. Nobody reviews their own work
+// (C12), and what was submitted must still be the head of the branch.
+func (c *Crew) decided(ctx context.Context, m *Member, head string, by Caller) (*Review, *Assignment, error) {
+	if strings.HasPrefix(by.Actor, memberActor) && by.Actor == memberActor+m.ID {
+		return nil, nil, pawl.Errorf(pawl.Refused, "member %s may not review its own work", m.ID)
+	}
+	r, err := c.Review(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := c.Assignment(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, now, err := c.Repo.branch(ctx, a.Branch)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case r == nil:
+		return nil, nil, pawl.Errorf(pawl.Internal, "member %s is in review, and its review is missing", m.ID)
+	case now != r.Head:
+		return nil, nil, pawl.Errorf(pawl.Conflict, "the branch %s is at %s, and %s was submitted: it has to be submitted again", a.Branch, short(now), short(r.Head))
+	case head != "" && !strings.HasPrefix(r.Head, head):
+		return nil, nil, pawl.Errorf(pawl.Conflict, "head is %q, and %s was submitted", head, short(r.Head))
+	}
+	return r, a, nil
+}
+
+// Approve approves the head that was submitted; head, if not empty, must be its beginning. A branch
+// that is behind its target has to be rebased first (C7).
+func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member, error) {
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		move := by.move(func(m *Member) { m.Review, m.Attention = reviewApproved, "" })
+		move.Event = lifecycle.MemberApprove
+		if m.State != lifecycle.MemberInReview {
+			return move, nil // which refuses it
+		}
+		r, a, err := c.decided(ctx, m, head, by)
+		if err != nil {
+			return nil, err
+		}
+		_, target, err := c.Repo.branch(ctx, a.Target)
+		if err != nil {
+			return nil, err
+		}
+		switch in, err := c.Repo.contains(ctx, r.Head, target); {
+		case err != nil:
+			return nil, err
+		case !in:
+			return nil, pawl.Errorf(pawl.Conflict, "the branch %s is behind %s: it has to be rebased on %s and submitted again", a.Branch, a.Target, short(target))
+		}
+		if r.Patch, err = c.Repo.patchID(ctx, target, r.Head); err != nil {
+			return nil, err
+		}
+		r.By, r.Text = by.Actor, by.Reason
+		return move, c.publishReview(m.ID, r)
+	})
+}
+
+// RequestChanges sends a member back to work, at most three times for an assignment.
+func (c *Crew) RequestChanges(ctx context.Context, id, head string, by Caller) (*Member, error) {
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		move := by.move(func(m *Member) { m.Review, m.Attention = reviewChanges, "" })
+		move.Event = lifecycle.MemberRequestChanges
+		if m.State != lifecycle.MemberInReview {
+			return move, nil // which refuses it
+		}
+		r, _, err := c.decided(ctx, m, head, by)
+		if err != nil {
+			return nil, err
+		}
+		if r.Round >= maxRounds {
+			return nil, &pawl.Error{Kind: pawl.Conflict, Message: "changes were requested in this review as often as they can be", Hint: "approve it, fail it or cancel it"}
+		}
+		r.By, r.Text = by.Actor, by.Reason
+		return move, c.publishReview(m.ID, r)
+	})
+}

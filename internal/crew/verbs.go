@@ -1,0 +1,259 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// restingStates are those in which nobody works on the task of a member.
+var restingStates = map[machine.State]bool{lifecycle.MemberIdle: true, lifecycle.MemberCompleted: true, lifecycle.MemberFailed: true}
+
+// A Task is what is to be done.
+type Task struct {
+	ID          string
+	Target      string // a branch
+	Base        string // a commit or a name of one; empty: the head of the target
+	Prompt      string
+	MaxAttempts int // 0: 3
+}
+
+const defaultAttempts = 3
+
+// Assign gives a task to an idle member. A task is with one member at a time.
+func (c *Crew) Assign(ctx context.Context, id string, t Task, by Caller) (*Member, error) {
+	if err := CheckTask(t.ID); err != nil {
+		return nil, err
+	}
+	if t.MaxAttempts < 0 {
+		return nil, pawl.Errorf(pawl.Invalid, "max_attempts is %d; allowed: 1 or more", t.MaxAttempts)
+	}
+	release, err := c.taskLock(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := c.free(t.ID); err != nil {
+		return nil, err
+	}
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		move := by.move(func(m *Member) {
+			m.Task, m.Attempt, m.MaxAttempts, m.Epoch = text(t.ID), 1, t.MaxAttempts, m.Epoch+1
+			if m.MaxAttempts == 0 {
+				m.MaxAttempts = defaultAttempts
+			}
+			m.begin(c.Now())
+		})
+		move.Event = lifecycle.MemberAssign
+		if _, err := lifecycle.Member.Next(m.State, move.Event); err != nil {
+			return move, nil // which refuses it
+		}
+		return move, c.plan(ctx, m, t.ID, 1, t.Target, t.Base, t.Prompt)
+	})
+}
+
+// begin sets what a new attempt begins with.
+func (m *Member) begin(now time.Time) {
+	m.Branch = text(branchOf(m.ID, string(m.Task), m.Attempt))
+	m.AssignedAt = pawl.Timestamp(now.UnixMicro())
+	m.PID, m.LastError, m.PullRequest, m.Review, m.Attention = 0, "", "", "", ""
+}
+
+// plan writes the assignment of an attempt, before the member has it.
+func (c *Crew) plan(ctx context.Context, m *Member, task string, attempt int, target, base, prompt string) error {
+	there, head, err := c.Repo.branch(ctx, target)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return pawl.Errorf(pawl.NotFound, "there is no branch %s in %s", target, c.Repo.Root)
+	}
+	if base != "" {
+		if head, err = c.Repo.Commit(ctx, base); err != nil {
+			return err
+		}
+	}
+	a := &Assignment{Task: task, Attempt: attempt, Target: target, Base: head, Branch: branchOf(m.ID, task, attempt),
+		Worktree: c.worktreeOf(m.ID, task, attempt), Prompt: prompt}
+	if d := backoff(attempt); d > 0 {
+		a.Before = pawl.Timestamp(c.Now().Add(d).UnixMicro())
+	}
+	return c.writeAssignment(m.ID, m.Epoch+1, a)
+}
+
+// taskLock takes the lock of a task: two do not assign it at once.
+func (c *Crew) taskLock(ctx context.Context, task string) (release func(), err error) {
+	dir := filepath.Join(c.Dir, tasksDir)
+	if err := c.Disk.MakeDir(dir); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	lock, err := durable.Acquire(ctx, filepath.Join(dir, task+".lock"))
+	if errors.Is(err, durable.ErrHeld) {
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "task " + task + " is being assigned by another process", Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lock.Release, nil
+}
+
+const tasksDir = "tasks"
+
+// free returns an error if a member works on a task.
+func (c *Crew) free(task string) error {
+	ids, err := c.Members()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if m, err := c.Load(id); err == nil && string(m.Task) == task && !resting(m) {
+			return pawl.Errorf(pawl.Conflict, "member %s works on task %s: it is %s", id, task, m.State)
+		}
+	}
+	return nil
+}
+
+// Begin makes the worktree of an assignment, and the member work. Repeated after a crash, it goes on
+// with the worktree that is there.
+func (c *Crew) Begin(ctx context.Context, id string, by Caller) (*Member, error) {
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		move := by.move(nil)
+		move.Event = lifecycle.MemberStart
+		if m.State != lifecycle.MemberAssigned {
+			return move, nil // which refuses it
+		}
+		a, err := c.Assignment(m)
+		if err != nil {
+			return nil, err
+		}
+		if wait := a.Before.Time().Sub(c.Now()); !a.Before.IsZero() && wait > 0 {
+			return nil, pawl.Errorf(pawl.Unavailable, "attempt %d of task %s begins at %s, in %s", m.Attempt, m.Task, a.Before, round(wait))
+		}
+		return move, c.Repo.AddWorktree(ctx, a.Worktree, a.Branch, a.Base)
+	})
+}
+
+// Submit offers the work of a member for review: commits on its own branch, and nothing that is not
+// committed (C7). The head is kept from then on.
+func (c *Crew) Submit(ctx context.Context, id string, by Caller) (*Member, error) {
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		move := by.move(func(m *Member) { m.Review, m.Attention = reviewPending, "" })
+		move.Event = lifecycle.MemberSubmit
+		if m.State != lifecycle.MemberWorking {
+			return move, nil // which refuses it
+		}
+		a, err := c.Assignment(m)
+		if err != nil {
+			return nil, err
+		}
+		tree, err := c.Repo.Inspect(ctx, a.Worktree, a.Base)
+		if err != nil {
+			return nil, err
+		}
+		if err := tree.submittable(a); err != nil {
+			return nil, err
+		}
+		if err := c.Repo.keep(ctx, a, tree.Head); err != nil {
+			return nil, err
+		}
+		return move, c.writeReview(m, &Review{Head: tree.Head, Base: a.Base})
+	})
+}
+
+// submittable returns an error unless a worktree can be offered for review.
+func (t *Tree) submittable(a *Assignment) error {
+	switch {
+	case t.Branch != a.Branch:
+		return pawl.Errorf(pawl.Conflict, "the worktree %s is on the branch %q, and the work is on %s", a.Worktree, t.Branch, a.Branch)
+	case !t.Based:
+		return pawl.Errorf(pawl.Conflict, "the branch %s does not follow %s, at which the work began", a.Branch, short(a.Base))
+	case t.Commits == 0:
+		return pawl.Errorf(pawl.Conflict, "the branch %s has no commit of its own", a.Branch)
+	case len(t.Dirty) > 0:
+		return &LossError{What: "the worktree " + a.Worktree + " has what is not committed", Dirty: t.Dirty}
+	}
+	return nil
+}
+
+// Fail ends an attempt: the next one begins after a while, unless it was the last or another could
+// not help (C9).
+func (c *Crew) Fail(ctx context.Context, id string, permanent bool, by Caller) (*Member, error) {
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		why := reasonOr(by, "the attempt has failed")
+		move := by.move(func(m *Member) { m.LastError = why })
+		switch {
+		case permanent:
+			move.Event = lifecycle.MemberWorkFailed
+		case m.Attempt >= m.MaxAttempts:
+			move.Event = lifecycle.MemberMaxAttempts
+		default:
+			return c.again(ctx, m, lifecycle.MemberAttemptFailed, why, by)
+		}
+		return move, nil
+	})
+}
+
+// again returns the move to the next attempt.
+func (c *Crew) again(ctx context.Context, m *Member, event machine.Event, why text, by Caller) (*Move, error) {
+	move := by.move(func(m *Member) {
+		m.Attempt, m.Epoch = m.Attempt+1, m.Epoch+1
+		m.begin(c.Now())
+		m.LastError = why
+	})
+	move.Event = event
+	if _, err := lifecycle.Member.Next(m.State, event); err != nil {
+		return move, nil // which refuses it
+	}
+	a, err := c.Assignment(m)
+	if err != nil {
+		return nil, err
+	}
+	return move, c.plan(ctx, m, a.Task, m.Attempt+1, a.Target, "", a.Prompt)
+}
+
+// Retry begins the next attempt of a task that has failed.
+func (c *Crew) Retry(ctx context.Context, id string, by Caller) (*Member, error) {
+	m, err := c.Load(id)
+	if err != nil {
+		return nil, err
+	}
+	release, err := c.taskLock(ctx, string(m.Task))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := c.free(string(m.Task)); err != nil && m.State == lifecycle.MemberFailed {
+		return nil, err
+	}
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) { return c.again(ctx, m, lifecycle.MemberRetry, m.LastError, by) })
+}
+
+// Cancel ends the work of a member for good.
+func (c *Crew) Cancel(ctx context.Context, id string, by Caller) (*Member, error) {
+	return c.act(ctx, id, by, func(*Member) (*Move, error) {
+		move := by.move(func(m *Member) { m.LastError, m.Attention = reasonOr(by, "it was canceled"), "" })
+		move.Event = lifecycle.MemberCancel
+		return move, nil
+	})
+}
+
+// Rest makes a member idle that has failed or completed. Its history, branches and worktrees stay.
+func (c *Crew) Rest(ctx context.Context, id string, by Caller) (*Member, error) {
+	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		move := by.move(func(m *Member) {
+			*m = Member{ID: m.ID, Epoch: m.Epoch, LastHeartbeat: m.LastHeartbeat, StateChangedAt: m.StateChangedAt, others: m.others}
+		})
+		if move.Event = lifecycle.MemberReset; m.State == lifecycle.MemberCompleted {
+			move.Event = lifecycle.MemberRecycle
+		}
+		return move, nil
+	})
+}
