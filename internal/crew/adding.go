@@ -78,7 +78,7 @@ func (r *Repo) repair() error {
 			}
 		}
 	}
-	if err := os.Remove(filepath.Join(r.dir, "refs", "heads", filepath.FromSlash(a.Branch)+".lock")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(r.dir, "refs", "heads", filepath.FromSlash(a.Branch)+".lock")); a.Branch != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return os.Remove(r.addingFile())

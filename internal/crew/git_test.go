@@ -162,6 +162,9 @@ func addWorktree(root string) {
 	ctx := context.Background()
 	r, err := FindRepo(ctx, root)
 	if err == nil {
+		if dir := os.Getenv("PAWL_CREW_TEST_MERGE"); dir != "" {
+			mergeAll(r, dir)
+		}
 		if c := os.Getenv("PAWL_CREW_TEST_LAND"); c != "" {
 			land(r, c)
 		}

@@ -47,6 +47,47 @@ func (r *Repo) AddWorktree(ctx context.Context, path, branch, base string) error
 	return os.Remove(r.addingFile())
 }
 
+// Checkout makes a worktree of a commit without a branch, to be thrown away. What is there of an
+// earlier one goes.
+func (r *Repo) Checkout(ctx context.Context, path, commit string) error {
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if err := errors.Join(r.repair(), r.discard(ctx, lock, path)); err != nil {
+		return err
+	}
+	if err := r.begin(path, ""); err != nil {
+		return err
+	}
+	if _, err := r.locked(ctx, lock, "worktree", "add", "--quiet", "--detach", path, commit); err != nil {
+		return errors.Join(err, r.repair())
+	}
+	return os.Remove(r.addingFile())
+}
+
+// Discard removes a worktree that Checkout has made, with all that it has.
+func (r *Repo) Discard(ctx context.Context, path string) error {
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if err := r.repair(); err != nil {
+		return err
+	}
+	return r.discard(ctx, lock, path)
+}
+
+func (r *Repo) discard(ctx context.Context, lock *durable.Lock, path string) error {
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	_, err := r.locked(ctx, lock, "worktree", "prune")
+	return err
+}
+
 // inTheWay returns an error for what keeps a worktree from being made, whether its branch exists,
 // and whether it is done.
 func (r *Repo) inTheWay(ctx context.Context, path, branch, base string) (there, done bool, err error) {

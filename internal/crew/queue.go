@@ -1,0 +1,332 @@
+package crew
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// An Entry is approved work that waits to land on its target.
+type Entry struct {
+	Member   string `json:"member"`
+	Epoch    int64  `json:"epoch"`
+	Target   string `json:"target"`
+	Priority int    `json:"priority"` // higher ones first
+	Sequence int64  `json:"seq"`      // and of the same, who came first
+
+	file string
+}
+
+const queueDir = "queue"
+
+// queue returns the folder of a target's queue. A target may have slashes, which are no names of files.
+func (c *Crew) queue(target string) string {
+	return filepath.Join(c.Dir, queueDir, strings.ReplaceAll(target, "/", "+"))
+}
+
+// Queue returns what waits to land on a target, in the order in which it will.
+func (c *Crew) Queue(target string) (list []Entry, err error) {
+	files, err := os.ReadDir(c.queue(target))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".json") || strings.HasPrefix(f.Name(), ".") {
+			continue
+		}
+		e := Entry{file: filepath.Join(c.queue(target), f.Name())}
+		text, err := readFile(e.file, maxState)
+		if errors.Is(err, fs.ErrNotExist) { // it has just landed
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(text, &e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", e.file, err)
+		}
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Entry) int {
+		if a.Priority != b.Priority {
+			return b.Priority - a.Priority
+		}
+		return int(a.Sequence - b.Sequence)
+	})
+	return list, nil
+}
+
+// Enqueue makes the approved work of a member wait to land. What waits already keeps its place.
+func (c *Crew) Enqueue(ctx context.Context, id string, priority int) (*Entry, error) {
+	m, err := c.Load(id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lifecycle.Member.Next(m.State, lifecycle.MemberMerge); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Conflict, Message: "member " + id, Err: err}
+	}
+	a, err := c.Assignment(m)
+	if err != nil {
+		return nil, err
+	}
+	dir := c.queue(a.Target)
+	if err := c.Disk.MakeDir(dir); err != nil {
+		return nil, err
+	}
+	lock, err := durable.Acquire(ctx, filepath.Join(dir, ".enqueue.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	list, err := c.Queue(a.Target)
+	if err != nil {
+		return nil, err
+	}
+	e := &Entry{Member: id, Epoch: m.Epoch, Target: a.Target, Priority: priority, Sequence: 1, file: filepath.Join(dir, id+".json")}
+	for _, other := range list {
+		if other.Member == id && other.Epoch == m.Epoch {
+			return &other, nil
+		}
+		e.Sequence = max(e.Sequence, other.Sequence+1)
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	return e, c.Disk.Publish(e.file, append(text, '\n'))
+}
+
+// A Landing is what became of an entry of a queue.
+type Landing struct {
+	Entry
+	State  string `json:"state"` // landed, conflict, gate_failed, head_moved, gone
+	Commit string `json:"commit,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// The outcomes of a Landing.
+const (
+	landedState = "landed"
+	conflict    = "conflict"    // with the target: back to work
+	gateFailed  = "gate_failed" // likewise
+	headMoved   = "head_moved"  // it is not what was approved: back to review
+	gone        = "gone"        // the member no longer has the work, or it is not approved
+)
+
+// A Merger lands what waits, one at a time.
+type Merger struct {
+	*Crew
+	Strategy Strategy
+	Gate     func(ctx context.Context, dir string) error // tests the tree that is to land; nil: none. A *GateError is a refusal, any other error is none
+	By       Caller
+}
+
+// A GateError says that a gate refuses a tree.
+type GateError struct{ Gate, Output string }
+
+func (e *GateError) Error() string { return "gate " + e.Gate + " has failed" }
+
+// maxMoves is how often a candidate is made anew since the target has moved.
+const maxMoves = 10
+
+// Next lands the first entry of a queue, or returns it from the queue with the reason. It returns nil
+// if the queue is empty. Killed at any point, the work has landed or waits: the next call goes on.
+func (m *Merger) Next(ctx context.Context, target string) (*Landing, error) {
+	dir := m.queue(target)
+	if err := m.Disk.MakeDir(dir); err != nil {
+		return nil, err
+	}
+	lock, err := durable.Acquire(ctx, filepath.Join(dir, ".merge.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	list, err := m.Queue(target)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	l, err := m.land(ctx, list[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(l.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return l, nil
+}
+
+// land lands an entry.
+func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
+	l := &Landing{Entry: e, State: gone, Reason: "the member no longer has this work, or it is not approved"}
+	member, err := m.Load(e.Member)
+	if err != nil {
+		return nil, err
+	}
+	if member.Epoch != e.Epoch {
+		return l, nil
+	}
+	a, err := m.Assignment(member)
+	if err != nil {
+		return nil, err
+	}
+	tested, err := m.tested(member)
+	if err != nil {
+		return nil, err
+	}
+	if tested != nil {
+		if landed, err := m.Repo.Landed(ctx, tested); err != nil {
+			return nil, err
+		} else if landed {
+			return m.completed(ctx, l, member, a, tested)
+		}
+	}
+	if member.State != lifecycle.MemberApproved {
+		return l, nil
+	}
+	r, err := m.Review(member)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, pawl.Errorf(pawl.Internal, "member %s is approved, and its review is missing", member.ID)
+	}
+	for range maxMoves {
+		c, err := m.candidate(ctx, l, member, a, r)
+		if err != nil || c == nil {
+			return l, err
+		}
+		switch err := m.Repo.Land(ctx, c); {
+		case errors.Is(err, ErrMoved):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		return m.completed(ctx, l, member, a, c)
+	}
+	return nil, pawl.Errorf(pawl.Unavailable, "%s has moved %d times while the work of member %s was being tested; it still waits", e.Target, maxMoves, e.Member)
+}
+
+// candidate returns the tested candidate of an entry, or nil if it goes back, as the landing says.
+func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *Assignment, r *Review) (*Candidate, error) {
+	_, head, err := m.Repo.branch(ctx, a.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if head != r.Head {
+		return nil, m.back(ctx, l, member, headMoved, fmt.Sprintf("the branch is at %s, and %s was approved", short(head), short(r.Head)))
+	}
+	c, err := m.Repo.Candidate(ctx, head, a.Target, m.Strategy, fmt.Sprintf("%s (%s)", a.Task, member.ID))
+	var clash *ConflictError
+	switch {
+	case errors.As(err, &clash):
+		return nil, m.back(ctx, l, member, conflict, clash.Error())
+	case err != nil:
+		return nil, err
+	case c.Patch != r.Patch:
+		return nil, m.back(ctx, l, member, headMoved, fmt.Sprintf("on %s it changes something else than what was approved", short(c.Old)))
+	}
+	var refused *GateError
+	switch err := m.test(ctx, member, c); {
+	case errors.As(err, &refused):
+		return nil, m.back(ctx, l, member, gateFailed, refused.Error())
+	case err != nil:
+		return nil, err
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	return c, m.Disk.Publish(m.testedFile(member), append(text, '\n'))
+}
+
+// test runs the gate on the tree of a candidate, in a worktree that is thrown away.
+func (m *Merger) test(ctx context.Context, member *Member, c *Candidate) error {
+	if m.Gate == nil {
+		return nil
+	}
+	dir := filepath.Join(m.Trees, ".gates", fmt.Sprintf("%s.%d", member.ID, member.Epoch))
+	if err := m.Repo.Checkout(ctx, dir, c.Commit); err != nil {
+		return err
+	}
+	return errors.Join(m.Gate(ctx, dir), m.Repo.Discard(context.WithoutCancel(ctx), dir))
+}
+
+func (m *Merger) testedFile(member *Member) string {
+	return filepath.Join(m.runDir(member.ID, member.Epoch), "candidate.json")
+}
+
+// tested returns the candidate that was tested for a member's assignment, or nil.
+func (m *Merger) tested(member *Member) (*Candidate, error) {
+	text, err := readFile(m.testedFile(member), maxState)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := new(Candidate)
+	return c, json.Unmarshal(text, c)
+}
+
+// backEvents are the events by which work goes back from the queue, with the attention that they need.
+var backEvents = map[string]struct {
+	event     machine.Event
+	attention text
+}{
+	conflict:   {lifecycle.MemberMergeConflict, "conflict"},
+	gateFailed: {lifecycle.MemberMergeConflict, "gate_failed"},
+	headMoved:  {lifecycle.MemberHeadMoved, ""},
+}
+
+// back sends a member back to work or to review.
+func (m *Merger) back(ctx context.Context, l *Landing, member *Member, state, reason string) error {
+	by := m.By
+	by.Reason, by.Epoch = reason, member.Epoch
+	_, err := m.act(ctx, member.ID, by, func(*Member) (*Move, error) {
+		move := by.move(func(m *Member) {
+			m.LastError, m.Attention = text(reason), backEvents[state].attention
+			if m.Review = reviewChanges; state == headMoved {
+				m.Review = reviewPending
+			}
+		})
+		move.Event = backEvents[state].event
+		return move, nil
+	})
+	l.State, l.Reason = state, reason
+	return err
+}
+
+// completed records that a candidate has landed, and removes the branch and the worktree.
+func (m *Merger) completed(ctx context.Context, l *Landing, member *Member, a *Assignment, c *Candidate) (*Landing, error) {
+	if member.State == lifecycle.MemberApproved {
+		by := m.By
+		by.Epoch = member.Epoch
+		if _, err := m.act(ctx, member.ID, by, func(*Member) (*Move, error) {
+			move := by.move(func(m *Member) { m.LastError, m.Attention = "", "" })
+			move.Event, move.Reason = lifecycle.MemberMerge, "landed on "+a.Target+" as "+short(c.Commit)
+			return move, nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	l.State, l.Commit, l.Reason = landedState, c.Commit, ""
+	var loss *LossError
+	if err := m.Repo.RemoveWorktree(ctx, a.Worktree, a.Branch, a.Target); err != nil && !errors.As(err, &loss) { // what it has beside stays
+		return nil, err
+	}
+	return l, nil
+}
