@@ -165,6 +165,9 @@ func addWorktree(root string) {
 		if dir := os.Getenv("PAWL_CREW_TEST_MERGE"); dir != "" {
 			mergeAll(r, dir)
 		}
+		if dir := os.Getenv("PAWL_CREW_TEST_RUN"); dir != "" {
+			runAgent(r, dir)
+		}
 		if c := os.Getenv("PAWL_CREW_TEST_LAND"); c != "" {
 			land(r, c)
 		}

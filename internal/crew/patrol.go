@@ -153,7 +153,7 @@ func (f *Folder) look(m *Member, last *audit.Entry, mem memory) (*sight, error) 
 		silent, known := mem.age(m.ID+" beat", fmt.Sprintf("%d %d %s", b.Epoch, b.Sequence, b.At), b.Instant, now)
 		s.beat, s.silent = known && silent < s.since, min(s.since, silent)
 	}
-	s.run, err = f.Run(m.ID, m.Epoch)
+	s.run, err = f.RunOf(m.ID, m.Epoch)
 	return s, err
 }
 

@@ -283,7 +283,7 @@ sleep 1000 8>&- & echo $!; kill -STOP $$; while :; do sleep 1000 8>&- 9>&- & wai
 	defer func() { _ = syscall.Kill(child, syscall.SIGKILL) }()
 	look := func(want Run) {
 		t.Helper()
-		if got, err := s.Run("auth", 1); err != nil || cmp.Diff(want, got) != "" {
+		if got, err := s.RunOf("auth", 1); err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("%+v, %v, want %+v", got, err, want)
 		}
 	}
@@ -297,7 +297,7 @@ sleep 1000 8>&- & echo $!; kill -STOP $$; while :; do sleep 1000 8>&- 9>&- & wai
 	if err := runner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, func() bool { r, err := s.Run("auth", 1); return err != nil || !r.Alive }) // a zombie: nobody has waited for it
+	wait(t, func() bool { r, err := s.RunOf("auth", 1); return err != nil || !r.Alive }) // a zombie: nobody has waited for it
 	look(Run{Launched: true, Tree: true})
 	s.want("died STALE silent")
 	s.beat() // of a child that does not know
@@ -305,7 +305,7 @@ sleep 1000 8>&- & echo $!; kill -STOP $$; while :; do sleep 1000 8>&- 9>&- & wai
 	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, func() bool { r, err := s.Run("auth", 1); return err != nil || !r.Tree })
+	wait(t, func() bool { r, err := s.RunOf("auth", 1); return err != nil || !r.Tree })
 	look(Run{Launched: true})
 	_ = runner.Wait()
 }

@@ -39,9 +39,9 @@ func (f *Folder) runDir(id string, epoch int64) string {
 	return filepath.Join(f.Dir, runsDir, id, strconv.FormatInt(epoch, 10))
 }
 
-// Run returns what is known of the program of an assignment. Locks tell, not process ids: a lock
+// RunOf returns what is known of the program of an assignment. Locks tell, not process ids: a lock
 // is free at once when its holder is dead, and is held while it is stopped.
-func (f *Folder) Run(id string, epoch int64) (r Run, err error) {
+func (f *Folder) RunOf(id string, epoch int64) (r Run, err error) {
 	dir := f.runDir(id, epoch)
 	if _, err := readFile(filepath.Join(dir, runFile), maxState); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -79,6 +79,10 @@ func (l *Lock) Release() {
 	_ = l.file.Close()
 }
 
+// HandOver leaves the lock to the children that have got its file: it is held until the last of them,
+// and of theirs, has closed it or ended.
+func (l *Lock) HandOver() { _ = l.file.Close() }
+
 // File returns the open file of the lock. A child that gets it holds the lock, too, until it has
 // closed the file or Release was called.
 func (l *Lock) File() *os.File { return l.file }

@@ -38,6 +38,7 @@ type Spec struct {
 	// Stdin is passed to the program, and not closed here. nil: /dev/null. A terminal
 	// stops a program that reads it, since the program is in a process group of its own.
 	Stdin *os.File
+	Files []*os.File // that the program gets as 3 and up; they are not closed here
 
 	Stdout, Stderr io.Writer     // of the program; each is written by one goroutine, and its errors are ignored; nil: discarded
 	Drain          time.Duration // how long output is read after the end if another process holds it open; 0: 1s
@@ -110,6 +111,7 @@ func (p *Process) prepare() error {
 	if s.Mark != "" {
 		p.cmd.Env = append(slices.Clip(p.cmd.Env), s.Mark)
 	}
+	p.cmd.ExtraFiles = s.Files
 	if s.Stdin != nil { // a nil *os.File is not a nil io.Reader
 		p.cmd.Stdin = s.Stdin
 	}

@@ -1,0 +1,198 @@
+package crew
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/internal/process"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A Program is what works on an assignment: an agent, or a script.
+type Program struct {
+	Argv []string // the first is a path, or is searched in PATH
+	Env  []string // beside that of this process
+}
+
+const (
+	beatEvery = 30 * time.Second // C4
+	stopGrace = 10 * time.Second
+	runLog    = 64 << 20 // bytes of stdout, and of stderr, before the file is rotated once
+)
+
+// A runRecord is what run.json has of a program.
+type runRecord struct {
+	Argv      []string       `json:"argv"`
+	Runner    int            `json:"runner_pid"`
+	StartedAt pawl.Timestamp `json:"started_at"`
+	Instant
+}
+
+// Run runs a program in the worktree of a member's assignment, in this process, which is its runner
+// (C5, C11): it holds a lock as long as it lives, beats for the member, and when the program has ended it
+// kills what it has left running and says how it ended. Work that the program has not submitted itself
+// is submitted if it ended well, and has failed otherwise. When ctx ends, the program is stopped.
+func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller) (*Member, error) {
+	m, err := c.Load(id)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.Assignment(m)
+	if err != nil {
+		return nil, err
+	}
+	dir := c.runDir(id, m.Epoch)
+	runner, tree, err := lockRun(id, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer runner.Release()
+	defer tree.HandOver() // in any case
+	if err := c.announce(dir, p); err != nil {
+		return nil, err
+	}
+	by.Epoch = m.Epoch
+	if m.State == lifecycle.MemberAssigned {
+		if m, err = c.Begin(ctx, id, by); err != nil {
+			return nil, err
+		}
+	}
+	e, err := c.work(ctx, m, a, p, tree)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.writeExit(dir, e); err != nil {
+		return nil, err
+	}
+	return c.conclude(context.WithoutCancel(ctx), id, e, ctx.Err() != nil, by)
+}
+
+// lockRun takes the locks of a run.
+func lockRun(id, dir string) (runner, tree *durable.Lock, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // others only ask whether it is held
+	defer cancel()
+	runner, err = durable.Acquire(ctx, filepath.Join(dir, runnerLock))
+	if errors.Is(err, durable.ErrHeld) {
+		return nil, nil, pawl.Errorf(pawl.Conflict, "a program works for member %s already", id)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if tree, err = durable.Acquire(ctx, filepath.Join(dir, treeLock)); err != nil {
+		runner.Release()
+		if errors.Is(err, durable.ErrHeld) {
+			err = &pawl.Error{Kind: pawl.Conflict, Message: "what an earlier program of member " + id + " has started still runs", Hint: "end it first"}
+		}
+		return nil, nil, err
+	}
+	return runner, tree, nil
+}
+
+// announce says that a program is run, once the lock of its runner is held.
+func (c *Crew) announce(dir string, p Program) error {
+	if err := os.Remove(filepath.Join(dir, exitFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := json.Marshal(runRecord{p.Argv, os.Getpid(), pawl.Timestamp(c.Now().UnixMicro()), c.Clock()})
+	if err != nil {
+		return err
+	}
+	return c.Disk.Publish(filepath.Join(dir, runFile), append(text, '\n'))
+}
+
+// work runs the program to its end, and beats meanwhile.
+func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tree *durable.Lock) (*Exit, error) {
+	dir := c.runDir(m.ID, m.Epoch)
+	path, err := process.Find(p.Argv[0], a.Worktree, os.Getenv("PATH"))
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "the program " + p.Argv[0] + " cannot be run", Err: err}
+	}
+	out := process.OpenLog(process.LogConfig{Path: filepath.Join(dir, "stdout.log"), MaxSize: runLog, MaxFiles: 1})
+	defer out.Close()
+	errs := process.OpenLog(process.LogConfig{Path: filepath.Join(dir, "stderr.log"), MaxSize: runLog, MaxFiles: 1})
+	defer errs.Close()
+	run, err := process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: append(append(os.Environ(), p.Env...), c.environment(m, a)...),
+		Mark: fmt.Sprintf("PAWL_RUN=%s %s %d", c.Dir, m.ID, m.Epoch), Stdout: out, Stderr: errs, Files: []*os.File{tree.File()}})
+	if err != nil {
+		return nil, err
+	}
+	tree.HandOver()
+	c.attend(ctx, m, run)
+	e := run.Exit()
+	left := &Exit{Code: e.Code, At: pawl.Timestamp(e.At.UnixMicro())}
+	if e.Signal != 0 {
+		left.Signal = e.Signal.String()
+	}
+	return left, nil
+}
+
+// environment is what a program knows of its assignment (C11).
+func (c *Crew) environment(m *Member, a *Assignment) []string {
+	return append([]string{
+		"PAWL_WORKER=" + m.ID, "PAWL_TASK=" + a.Task, "PAWL_ATTEMPT=" + strconv.Itoa(a.Attempt), "PAWL_EPOCH=" + strconv.FormatInt(m.Epoch, 10),
+		"PAWL_CREW=" + c.Dir, "PAWL_BRANCH=" + a.Branch, "PAWL_BASE=" + a.Base, "PAWL_TARGET=" + a.Target, "PAWL_PROMPT=" + a.Prompt,
+		"GIT_CEILING_DIRECTORIES=" + filepath.Dir(a.Worktree), // a worktree that is gone is not mistaken for what is above it
+	}, quiet...)
+}
+
+// attend beats until a program has ended, and stops it when ctx ends.
+func (c *Crew) attend(ctx context.Context, m *Member, run *process.Process) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		if _, err := c.Beat(m.ID, m.Epoch, ""); pawl.KindOf(err) == pawl.Conflict { // the assignment is over
+			run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
+			return
+		}
+		select {
+		case <-run.Done():
+			return
+		case <-tick.C:
+		case <-ctx.Done():
+			run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
+			return
+		}
+	}
+}
+
+func (c *Crew) writeExit(dir string, e *Exit) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return c.Disk.Publish(filepath.Join(dir, exitFile), append(text, '\n'))
+}
+
+// conclude makes the move that follows from how a program ended, unless somebody has made one
+// already.
+func (c *Crew) conclude(ctx context.Context, id string, e *Exit, stopped bool, by Caller) (*Member, error) {
+	m, err := c.Load(id)
+	if err != nil || m.Epoch != by.Epoch || m.State != lifecycle.MemberWorking {
+		return m, err
+	}
+	switch {
+	case stopped:
+		by.Reason = "it was stopped"
+	case e.Signal != "":
+		by.Reason = "its program was ended by signal " + e.Signal
+	case e.Code != 0:
+		by.Reason = fmt.Sprintf("its program has ended with code %d", e.Code)
+	default:
+		submitted, err := c.Submit(ctx, id, by)
+		if err == nil || pawl.KindOf(err) == pawl.Unavailable {
+			return submitted, err
+		}
+		by.Reason = "its program has ended, and " + err.Error()
+	}
+	return c.Fail(ctx, id, false, by)
+}

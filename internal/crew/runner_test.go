@@ -1,0 +1,167 @@
+package crew
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// script is a program of a shell.
+func script(text string) Program {
+	return Program{Argv: []string{"sh", "-c", text}, Env: gitConfig}
+}
+
+// TestPrograms: a program works in its worktree, and what it has done decides what follows (C11).
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := newCamp(t, "auth")
+	for name, tt := range map[string]struct {
+		script string
+		state  string
+		reason string
+	}{
+		"commits":           {"echo x >new.txt && git add . && git commit -qm work", "IN_REVIEW", ""},
+		"does nothing":      {"true", "ASSIGNED", "has no commit of its own"},
+		"commits nothing":   {"echo x >new.txt", "ASSIGNED", "has no commit of its own"},
+		"leaves a file":     {"git commit -qm work --allow-empty && echo x >new.txt", "ASSIGNED", "new.txt"},
+		"fails":             {"exit 3", "ASSIGNED", "has ended with code 3"},
+		"is killed":         {"kill -9 $$", "ASSIGNED", "ended by signal killed"},
+		"reads its input":   {"cat && exit 4", "ASSIGNED", "code 4"},
+		"opens an editor":   {"git commit --allow-empty; exit 5", "ASSIGNED", "code 5"},
+		"loses its folder":  {`rm -rf "$PWD" && cd / && exit 0`, "ASSIGNED", "there is no worktree"},
+		"knows its task":    {`test "$PAWL_WORKER $PAWL_TASK $PAWL_ATTEMPT $PAWL_TARGET $PAWL_PROMPT" = "auth t1 1 main do it" || exit 6; exit 7`, "ASSIGNED", "code 7"},
+		"works for nothing": {"nonexistent-program", "ASSIGNED", "code 127"},
+	} {
+		if _, err := c.Assign(ctx, "auth", Task{ID: "t1", Target: "main", Prompt: "do it"}, ann); err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Run(ctx, "auth", script(tt.script), ann)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if m = check(t, c.Folder, "auth"); string(m.State) != tt.state || !strings.Contains(string(m.LastError), tt.reason) {
+			t.Errorf("%s: %s, %q", name, m.State, m.LastError)
+		}
+		run, err := c.RunOf("auth", m.Epoch-int64(m.Attempt-1))
+		if err != nil || !run.Launched || run.Alive || run.Tree || run.Exit == nil {
+			t.Errorf("%s: the run is %+v, %v", name, run, err)
+		}
+		c.ok(lifecycle.MemberFailed)(c.Cancel(ctx, "auth", ann))
+		c.ok(lifecycle.MemberIdle)(c.Rest(ctx, "auth", ann))
+		c.run(c.estate.Root, "worktree", "prune")
+		for _, branch := range strings.Fields(c.run(c.estate.Root, "for-each-ref", "--format=%(refname)", "refs/heads/auth")) {
+			c.run(c.estate.Root, "update-ref", "-d", branch)
+		}
+		if err := os.RemoveAll(filepath.Join(c.trees, "auth")); err != nil {
+			t.Fatal(err)
+		}
+		c.run(c.estate.Root, "worktree", "prune")
+	}
+}
+
+// TestWhatAProgramLeaves: what a program has left running is ended with it, whatever it did to be on its
+// own (C11).
+func TestWhatAProgramLeaves(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	pids := filepath.Join(t.TempDir(), "pids")
+	p := script(fmt.Sprintf(`sleep 1000 & echo $! >>%[1]s; setsid sh -c 'echo $$ >>%[1]s; exec sleep 1000' & while [ "$(wc -l <%[1]s)" -lt 2 ]; do sleep 0.01; done; exit 3`, pids))
+	if _, err := c.Run(t.Context(), "auth", p, ann); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range strings.Fields(string(read(t, pids))) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait(t, func() bool { return syscall.Kill(pid, 0) != nil })
+	}
+}
+
+// TestStopAProgram: a program whose context ends is stopped, and a second one does not begin beside it
+// (C5, C11).
+func TestStopAProgram(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(ctx, "auth", script("trap 'exit 0' TERM; while :; do sleep 0.01; done"), ann)
+		ended <- err
+	}()
+	wait(t, func() bool { m, err := c.Load("auth"); return err != nil || m.State == lifecycle.MemberWorking })
+	if _, err := c.Run(t.Context(), "auth", script("true"), ann); pawl.KindOf(err) != pawl.Conflict {
+		t.Errorf("a second program: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberAssigned || m.LastError != "it was stopped" {
+		t.Errorf("%s, %q", m.State, m.LastError)
+	}
+}
+
+// TestKilledRunner: a runner that is killed takes its program with it, and patrol knows at once (C5).
+func TestKilledRunner(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := filepath.Join(t.TempDir(), "pid")
+	p := exec.Command(self)
+	p.Env = append(os.Environ(), envRepo+"="+c.estate.Root, "PAWL_CREW_TEST_RUN="+c.Dir, "PAWL_CREW_TEST_TREES="+c.trees, "PAWL_CREW_TEST_PID="+pid)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, func() bool { text, err := os.ReadFile(pid); return err == nil && len(text) > 0 })
+	if list, err := c.Patrol(t.Context(), Limits{}, true); err != nil || len(list) > 0 {
+		t.Errorf("while it runs: %+v, %v", list, err)
+	}
+	_ = p.Process.Kill()
+	_ = p.Wait()
+	agent, err := strconv.Atoi(strings.TrimSpace(string(read(t, pid))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait(t, func() bool { return syscall.Kill(agent, 0) != nil })
+	list, err := c.Patrol(t.Context(), Limits{}, true)
+	if err != nil || len(list) != 1 || list[0].Event != lifecycle.MemberDied || !list[0].Done {
+		t.Errorf("after a kill: %+v, %v", list, err)
+	}
+	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberStale {
+		t.Errorf("it is %s", m.State)
+	}
+}
+
+// runAgent is a runner that may be killed.
+func runAgent(r *Repo, dir string) {
+	f, err := Open(dir)
+	if err == nil {
+		c := &Crew{Folder: f, Repo: r, Trees: os.Getenv("PAWL_CREW_TEST_TREES")}
+		_, err = c.Run(context.Background(), "auth", script("echo $$ >"+os.Getenv("PAWL_CREW_TEST_PID")+"; exec sleep 1000"), ann)
+	}
+	fmt.Println(err)
+	os.Exit(1)
+}
