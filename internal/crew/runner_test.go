@@ -45,11 +45,11 @@ func TestPrograms(t *testing.T) {
 		if _, err := c.Assign(ctx, "auth", Task{ID: "t1", Target: "main", Prompt: "do it"}, ann); err != nil {
 			t.Fatal(err)
 		}
-		m, err := c.Run(ctx, "auth", script(tt.script), ann)
-		if err != nil {
+		if _, err := c.Run(ctx, "auth", script(tt.script), ann); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if m = check(t, c.Folder, "auth"); string(m.State) != tt.state || !strings.Contains(string(m.LastError), tt.reason) {
+		m := check(t, c.Folder, "auth")
+		if string(m.State) != tt.state || !strings.Contains(string(m.LastError), tt.reason) {
 			t.Errorf("%s: %s, %q", name, m.State, m.LastError)
 		}
 		run, err := c.RunOf("auth", m.Epoch-int64(m.Attempt-1))
