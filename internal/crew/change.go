@@ -49,6 +49,12 @@ func (f *Folder) Change(ctx context.Context, id string, decide func(*Member) (*M
 	})
 }
 
+// Settle returns the state of a member, and first completes a change whose process died. Whoever decides
+// by a state outside of Change calls it: Load may be one change behind.
+func (f *Folder) Settle(ctx context.Context, id string) (*Member, error) {
+	return f.Change(ctx, id, func(*Member) (*Move, error) { return nil, nil })
+}
+
 func (f *Folder) change(ctx context.Context, id string, decide func(*Member) (*Move, error)) (*Member, error) {
 	if err := CheckID(id); err != nil {
 		return nil, err

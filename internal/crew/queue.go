@@ -72,7 +72,7 @@ func (c *Crew) Queue(target string) (list []Entry, err error) {
 
 // Enqueue makes the approved work of a member wait to land. What waits already keeps its place.
 func (c *Crew) Enqueue(ctx context.Context, id string, priority int) (*Entry, error) {
-	m, err := c.Load(id)
+	m, err := c.Settle(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (m *Merger) Next(ctx context.Context, target string) (*Landing, error) {
 // land lands an entry.
 func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
 	l := &Landing{Entry: e, State: gone, Reason: "the member no longer has this work, or it is not approved"}
-	member, err := m.Load(e.Member)
+	member, err := m.Settle(ctx, e.Member)
 	if err != nil {
 		return nil, err
 	}

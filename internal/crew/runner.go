@@ -43,7 +43,7 @@ type runRecord struct {
 // kills what it has left running and says how it ended. Work that the program has not submitted itself
 // is submitted if it ended well, and has failed otherwise. When ctx ends, the program is stopped.
 func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller) (*Member, error) {
-	m, err := c.Load(id)
+	m, err := c.Settle(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (c *Crew) writeExit(dir string, e *Exit) error {
 // conclude makes the move that follows from how a program ended, unless somebody has made one
 // already.
 func (c *Crew) conclude(ctx context.Context, id string, e *Exit, stopped bool, by Caller) (*Member, error) {
-	m, err := c.Load(id)
+	m, err := c.Settle(ctx, id)
 	if err != nil || m.Epoch != by.Epoch || m.State != lifecycle.MemberWorking {
 		return m, err
 	}

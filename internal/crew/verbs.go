@@ -39,7 +39,7 @@ func (c *Crew) Assign(ctx context.Context, id string, t Task, by Caller) (*Membe
 		return nil, err
 	}
 	defer release()
-	if err := c.free(t.ID); err != nil {
+	if err := c.free(ctx, t.ID); err != nil {
 		return nil, err
 	}
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
@@ -107,14 +107,19 @@ func (c *Crew) taskLock(ctx context.Context, task string) (release func(), err e
 
 const tasksDir = "tasks"
 
-// free returns an error if a member works on a task.
-func (c *Crew) free(task string) error {
+// free returns an error if a member works on a task. It settles all members: one whose assignment was
+// interrupted has the task.
+func (c *Crew) free(ctx context.Context, task string) error {
 	ids, err := c.Members()
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if m, err := c.Load(id); err == nil && string(m.Task) == task && !resting(m) {
+		m, err := c.Settle(ctx, id)
+		if err != nil {
+			return err
+		}
+		if string(m.Task) == task && !resting(m) {
 			return pawl.Errorf(pawl.Conflict, "member %s works on task %s: it is %s", id, task, m.State)
 		}
 	}
@@ -221,7 +226,7 @@ func (c *Crew) again(ctx context.Context, m *Member, event machine.Event, why te
 
 // Retry begins the next attempt of a task that has failed.
 func (c *Crew) Retry(ctx context.Context, id string, by Caller) (*Member, error) {
-	m, err := c.Load(id)
+	m, err := c.Settle(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +235,7 @@ func (c *Crew) Retry(ctx context.Context, id string, by Caller) (*Member, error)
 		return nil, err
 	}
 	defer release()
-	if err := c.free(string(m.Task)); err != nil && m.State == lifecycle.MemberFailed {
+	if err := c.free(ctx, string(m.Task)); err != nil && m.State == lifecycle.MemberFailed {
 		return nil, err
 	}
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) { return c.again(ctx, m, lifecycle.MemberRetry, m.LastError, by) })
