@@ -102,7 +102,7 @@ type answering struct {
 	url string
 }
 
-// serve starts a server, and waits until it answers.
+// serve starts a server, and waits until it responds.
 func (f *fleet) serve() *answering {
 	f.t.Helper()
 	address := freeAddress(f.t)

@@ -55,7 +55,7 @@ func (f *fleet) want(s *answering, status int, method, path string, body any, co
 	return a
 }
 
-// into reads the JSON of an answer.
+// into decodes the JSON of a response.
 func (f *fleet) into(a *answered, v any) {
 	f.t.Helper()
 	if err := json.Unmarshal(a.text, v); err != nil {
@@ -143,7 +143,7 @@ func TestFamiliesAreCanceledAfterAKill(t *testing.T) {
 }
 
 // TestBulkAfterAKill: a bulk request whose server was killed with signal 9 can be repeated: it
-// changes the same jobs, none of them twice, and has an answer for each (J8).
+// changes the same jobs, none of them twice, and has a result for each (J8).
 func TestBulkAfterAKill(t *testing.T) {
 	t.Parallel()
 	const jobs = 150
@@ -173,7 +173,7 @@ func TestBulkAfterAKill(t *testing.T) {
 	}
 	f.into(first, &answer)
 	if answer.Count != jobs || len(answer.Items) != jobs {
-		t.Errorf("%d jobs are selected, with %d answers, want %d", answer.Count, len(answer.Items), jobs)
+		t.Errorf("%d jobs are selected, with %d results, want %d", answer.Count, len(answer.Items), jobs)
 	}
 	for _, item := range answer.Items {
 		if item.Problem != nil {
@@ -181,7 +181,7 @@ func TestBulkAfterAKill(t *testing.T) {
 		}
 	}
 	if again := f.want(s, 200, "POST", "/api/bulk/cancel", bulk); !bytes.Equal(again.text, first.text) {
-		t.Errorf("the answer is %.1000s, and was %.1000s", again.text, first.text)
+		t.Errorf("the response is %.1000s, and was %.1000s", again.text, first.text)
 	}
 	for _, id := range []string{ids[0], ids[jobs/2], ids[jobs-1]} {
 		if n := f.cancels(id); n != 1 {

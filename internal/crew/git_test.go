@@ -265,7 +265,7 @@ func TestNothingIsLost(t *testing.T) {
 			t.Errorf("%s has %q", ref, got)
 		}
 	}
-	// A folder that was removed by hand is in nobody's way.
+	// A folder that was removed by hand causes no error.
 	path, branch = e.add("docs")
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)

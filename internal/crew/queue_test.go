@@ -137,6 +137,11 @@ func TestWhatIsNotApprovedDoesNotLand(t *testing.T) {
 	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberInReview {
 		t.Errorf("auth is %s", m.State)
 	}
+	// Nothing is stuck: it is sent back to work, and submitted again.
+	c.ok(lifecycle.MemberWorking)(c.RequestChanges(ctx, "auth", "", ann))
+	if r, err := c.Review(c.ok(lifecycle.MemberInReview)(c.Submit(ctx, "auth", ann))); err != nil || r.Round != 2 {
+		t.Errorf("the review is %+v, %v", r, err)
+	}
 	broken := errors.New("no space left")
 	m.Gate = func(context.Context, string) error { return broken }
 	if _, err := m.Next(ctx, "main"); !errors.Is(err, broken) {

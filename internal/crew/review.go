@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ const (
 	reviewChanges  = "changes_requested"
 )
 
-// maxRounds is how often changes can be requested (C12).
+// maxRounds is how many rounds a review has (C12): the work is submitted so often at most.
 const maxRounds = 3
 
 // A Review is what is reviewed, and what became of it. It is of one assignment.
@@ -84,7 +85,7 @@ func (r *Repo) keep(ctx context.Context, a *Assignment, commit string) error {
 }
 
 // decided returns a review that is to be decided, with its assignment. Nobody reviews their own work
-// (C12), and what was submitted must still be the head of the branch.
+// (C12).
 func (c *Crew) decided(ctx context.Context, m *Member, head string, by Caller) (*Review, *Assignment, error) {
 	if strings.HasPrefix(by.Actor, memberActor) && by.Actor == memberActor+m.ID {
 		return nil, nil, pawl.Errorf(pawl.Refused, "member %s may not review its own work", m.ID)
@@ -97,14 +98,9 @@ func (c *Crew) decided(ctx context.Context, m *Member, head string, by Caller) (
 	if err != nil {
 		return nil, nil, err
 	}
-	_, now, err := c.Repo.branch(ctx, a.Branch)
 	switch {
-	case err != nil:
-		return nil, nil, err
 	case r == nil:
 		return nil, nil, pawl.Errorf(pawl.Internal, "member %s is in review, and its review is missing", m.ID)
-	case now != r.Head:
-		return nil, nil, pawl.Errorf(pawl.Conflict, "the branch %s is at %s, and %s was submitted: it has to be submitted again", a.Branch, short(now), short(r.Head))
 	case head != "" && !strings.HasPrefix(r.Head, head):
 		return nil, nil, pawl.Errorf(pawl.Conflict, "head is %q, and %s was submitted", head, short(r.Head))
 	}
@@ -124,6 +120,14 @@ func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member
 		if err != nil {
 			return nil, err
 		}
+		_, now, err := c.Repo.branch(ctx, a.Branch)
+		if err != nil {
+			return nil, err
+		}
+		if now != r.Head {
+			return nil, &pawl.Error{Kind: pawl.Conflict, Hint: "request changes, so that it can be submitted again",
+				Message: fmt.Sprintf("the branch %s is at %s, and %s was submitted", a.Branch, short(now), short(r.Head))}
+		}
 		_, target, err := c.Repo.branch(ctx, a.Target)
 		if err != nil {
 			return nil, err
@@ -142,7 +146,8 @@ func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member
 	})
 }
 
-// RequestChanges sends a member back to work, at most three times for an assignment.
+// RequestChanges sends a member back to work, also if its branch has moved since it was submitted. In
+// the last round it is refused.
 func (c *Crew) RequestChanges(ctx context.Context, id, head string, by Caller) (*Member, error) {
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
 		move := by.move(func(m *Member) { m.Review, m.Attention = reviewChanges, "" })

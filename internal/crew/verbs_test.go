@@ -127,7 +127,7 @@ func TestAnAssignment(t *testing.T) {
 	c.run(tree, "rebase", "--quiet", "main")
 	c.ok(lifecycle.MemberInReview)(c.Submit(ctx, "auth", me))
 	c.run(tree, "commit", "--quiet", "--allow-empty", "--message", "sneaked in")
-	c.refuses("has to be submitted again")(c.Approve(ctx, "auth", "", ann))
+	c.refuses("was submitted")(c.Approve(ctx, "auth", "", ann))
 	c.run(tree, "reset", "--quiet", "--hard", "HEAD^")
 	m = c.ok(lifecycle.MemberApproved)(c.Approve(ctx, "auth", "", Caller{Actor: memberActor + "docs"}))
 	r, err := c.Review(m)

@@ -39,8 +39,8 @@ func Acquire(ctx context.Context, path string) (*Lock, error) {
 // TryAcquire takes the lock of a file, or returns nil if somebody else holds it.
 func TryAcquire(path string) (*Lock, error) { return try(path, syscall.LOCK_EX) }
 
-// Held reports whether somebody holds the lock of a file. Those who ask are in nobody's way but
-// that of TryAcquire.
+// Held reports whether somebody holds the lock of a file. Asking makes at most a
+// TryAcquire fail at that moment.
 func Held(path string) (bool, error) {
 	lock, err := try(path, syscall.LOCK_SH)
 	if err != nil || lock == nil {
@@ -119,7 +119,7 @@ func Selftest(ctx context.Context, dir string) error {
 	case string(out) == selftestTaken:
 		return fmt.Errorf("locks on the file system of %s do not exclude other processes; put the folder on a local disk", dir)
 	case string(out) != selftestHeld:
-		return fmt.Errorf("try the lock in a second process: it answers %q", out)
+		return fmt.Errorf("try the lock in a second process: it prints %q", out)
 	}
 	return nil
 }
