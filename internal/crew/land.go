@@ -116,6 +116,16 @@ func (r *Repo) Land(ctx context.Context, c *Candidate) error {
 	return r.follow(ctx, lock)
 }
 
+// Follow completes a landing whose process was killed after the target had moved.
+func (r *Repo) Follow(ctx context.Context) error {
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	return r.follow(ctx, lock)
+}
+
 // Landed reports whether a target has a candidate.
 func (r *Repo) Landed(ctx context.Context, c *Candidate) (bool, error) {
 	return r.contains(ctx, "refs/heads/"+c.Target, c.Commit)

@@ -130,15 +130,8 @@ const (
 // A Merger lands what waits, one at a time.
 type Merger struct {
 	*Crew
-	Strategy Strategy
-	Gate     func(ctx context.Context, dir string) error // tests the tree that is to land; nil: none. A *GateError is a refusal, any other error is none
-	By       Caller
+	By Caller
 }
-
-// A GateError says that a gate refuses a tree.
-type GateError struct{ Gate, Output string }
-
-func (e *GateError) Error() string { return "gate " + e.Gate + " has failed" }
 
 // maxMoves is how often a candidate is made anew since the target has moved.
 const maxMoves = 10
@@ -191,6 +184,9 @@ func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
 		if landed, err := m.Repo.Landed(ctx, tested); err != nil {
 			return nil, err
 		} else if landed {
+			if err := m.Repo.Follow(ctx); err != nil {
+				return nil, err
+			}
 			return m.completed(ctx, l, member, a, tested)
 		}
 	}
@@ -202,14 +198,17 @@ func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
 		return nil, err
 	}
 	if r == nil {
-		return nil, pawl.Errorf(pawl.Internal, "member %s is approved, and its review is missing", member.ID)
+		return nil, missingReview(member)
 	}
 	for range maxMoves {
 		c, err := m.candidate(ctx, l, member, a, r)
-		if err != nil || c == nil {
-			return l, err
+		if err == nil && c == nil {
+			return l, nil
 		}
-		switch err := m.Repo.Land(ctx, c); {
+		if err == nil {
+			err = m.Repo.Land(ctx, c)
+		}
+		switch {
 		case errors.Is(err, ErrMoved):
 			continue
 		case err != nil:
@@ -229,18 +228,28 @@ func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *A
 	if head != r.Head {
 		return nil, m.back(ctx, l, member, headMoved, fmt.Sprintf("the branch is at %s, and %s was approved", short(head), short(r.Head)))
 	}
-	c, err := m.Repo.Candidate(ctx, head, a.Target, m.Strategy, fmt.Sprintf("%s (%s)", a.Task, member.ID))
+	old, config, err := m.Repo.target(ctx, a.Target)
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.Repo.Candidate(ctx, head, a.Target, config.Strategy, fmt.Sprintf("%s (%s)", a.Task, member.ID))
 	var clash *ConflictError
 	switch {
 	case errors.As(err, &clash):
 		return nil, m.back(ctx, l, member, conflict, clash.Error())
 	case err != nil:
 		return nil, err
+	case c.Old != old: // and its configuration may be another one
+		return nil, ErrMoved
 	case c.Patch != r.Patch:
 		return nil, m.back(ctx, l, member, headMoved, fmt.Sprintf("on %s it changes something else than what was approved", short(c.Old)))
 	}
+	checks, err := m.try(ctx, &trial{member, a, c.Commit, c.Old, config.Gates})
+	if err != nil {
+		return nil, err
+	}
 	var refused *GateError
-	switch err := m.test(ctx, member, c); {
+	switch err := checks.Refusal().err(); {
 	case errors.As(err, &refused):
 		return nil, m.back(ctx, l, member, gateFailed, refused.Error())
 	case err != nil:
@@ -251,18 +260,6 @@ func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *A
 		return nil, err
 	}
 	return c, m.Disk.Publish(m.testedFile(member), append(text, '\n'))
-}
-
-// test runs the gate on the tree of a candidate, in a worktree that is thrown away.
-func (m *Merger) test(ctx context.Context, member *Member, c *Candidate) error {
-	if m.Gate == nil {
-		return nil
-	}
-	dir := filepath.Join(m.Trees, ".gates", fmt.Sprintf("%s.%d", member.ID, member.Epoch))
-	if err := m.Repo.Checkout(ctx, dir, c.Commit); err != nil {
-		return err
-	}
-	return errors.Join(m.Gate(ctx, dir), m.Repo.Discard(context.WithoutCancel(ctx), dir))
 }
 
 func (m *Merger) testedFile(member *Member) string {

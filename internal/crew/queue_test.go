@@ -2,7 +2,6 @@ package crew
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -37,7 +36,21 @@ func (c *camp) approved(id string, files map[string]string) {
 }
 
 func (c *camp) merger() *Merger {
-	return &Merger{Crew: c.Crew, Strategy: Squash, By: Caller{Actor: "merger"}}
+	return &Merger{Crew: c.Crew, By: Caller{Actor: "merger"}}
+}
+
+// configure commits a crew.yaml on main, which is not checked out.
+func (c *camp) configure(text string) {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	c.write(dir, ConfigFile, text)
+	blob := c.run(c.estate.Root, "hash-object", "-w", filepath.Join(dir, ConfigFile))
+	tree := filepath.Join(dir, "tree")
+	c.run(c.estate.Root, "worktree", "add", "--quiet", "--detach", tree, "main")
+	c.run(tree, "update-index", "--add", "--cacheinfo", "100644,"+blob+","+ConfigFile)
+	c.run(tree, "commit", "--quiet", "--message", "configure")
+	c.run(c.estate.Root, "update-ref", "refs/heads/main", c.run(tree, "rev-parse", "HEAD"))
+	c.run(c.estate.Root, "worktree", "remove", "--force", tree)
 }
 
 func (c *camp) enqueue(id string, priority int) {
@@ -81,29 +94,27 @@ func TestTheQueue(t *testing.T) {
 	}
 	c.enqueue("db", 5)
 	m := c.merger()
-	var tested []string
-	m.Gate = func(_ context.Context, dir string) error {
-		tested = append(tested, c.run(dir, "rev-parse", "HEAD^{tree}"))
-		if _, err := os.Stat(filepath.Join(dir, "bad.txt")); err == nil {
-			return &GateError{Gate: "test"}
-		}
-		return nil
-	}
+	log := filepath.Join(t.TempDir(), "tested")
+	c.configure("gates: [{name: test, run: 'git rev-parse HEAD^{tree} >>" + log + "; ! test -e bad.txt'}]")
 	for _, want := range []string{"db landed", "auth landed", "docs landed", "ui conflict", "api gate_failed", ""} {
 		if got := c.next(m); got != want {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	}
-	for id, want := range map[string]string{"auth": "COMPLETED  ", "ui": "WORKING conflict conflict with main in d0/f0.txt", "api": "WORKING gate_failed gate test has failed"} {
+	for id, want := range map[string]string{"auth": "COMPLETED  ", "ui": "WORKING conflict conflict with main in d0/f0.txt", "api": "WORKING gate_failed gate test has failed: it has ended with code 1"} {
 		m := check(t, c.Folder, id)
 		if got := fmt.Sprintf("%s %s %s", m.State, m.Attention, m.LastError); got != want {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
-	if got := c.run(c.estate.Root, "rev-parse", "main^{tree}"); got != tested[2] {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, tested := c.run(c.estate.Root, "rev-parse", "main^{tree}"), strings.Fields(string(text)); len(tested) != 4 || got != tested[2] {
 		t.Errorf("main has the tree %s, and %v were tested", got, tested)
 	}
-	if got := c.run(c.estate.Root, "log", "--format=%s", "main"); got != "task-docs (docs)\ntask-auth (auth)\ntask-db (db)\nfirst" {
+	if got := c.run(c.estate.Root, "log", "--format=%s", "main"); got != "task-docs (docs)\ntask-auth (auth)\ntask-db (db)\nconfigure\nfirst" {
 		t.Errorf("main has\n%s", got)
 	}
 	if got := c.run(c.estate.Root, "for-each-ref", "--format=%(refname:short)", "refs/heads/auth", "refs/heads/ui"); got != "ui/task-ui" {
@@ -142,24 +153,27 @@ func TestWhatIsNotApprovedDoesNotLand(t *testing.T) {
 	if r, err := c.Review(c.ok(lifecycle.MemberInReview)(c.Submit(ctx, "auth", ann))); err != nil || r.Round != 2 {
 		t.Errorf("the review is %+v, %v", r, err)
 	}
-	broken := errors.New("no space left")
-	m.Gate = func(context.Context, string) error { return broken }
-	if _, err := m.Next(ctx, "main"); !errors.Is(err, broken) {
-		t.Errorf("a gate that breaks: %v", err)
-	}
-	moves := 0
-	m.Gate = func(context.Context, string) error { // the target moves while it is tested
-		if moves++; moves < 3 {
-			tree := c.run(c.estate.Root, "rev-parse", "main^{tree}")
-			c.run(c.estate.Root, "update-ref", "refs/heads/main", c.run(c.estate.Root, "commit-tree", tree, "-p", "main", "-m", "other"))
+	for gate, want := range map[string]string{"{run: 'echo no space left; exit 75'}": "no space left", "{run: 'sleep 60', timeout: 1s}": "longer than 1s"} {
+		c.configure("gates: [" + strings.Replace(gate, "{", "{name: broken, ", 1) + "]")
+		if _, err := m.Next(ctx, "main"); pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), want) {
+			t.Errorf("a gate that breaks: %v", err)
 		}
-		return nil
 	}
-	if got := c.next(m); got != "ui landed" || moves != 3 {
-		t.Errorf("%q after %d gates", got, moves)
+	dir := t.TempDir()
+	c.write(dir, "move.sh", `echo "$PAWL_BASE" >>"$0.log"
+test $(wc -l <"$0.log") -ge 3 && exit
+export GIT_INDEX_FILE="$0.index" GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+git read-tree main
+git update-index --add --cacheinfo 100644,$(echo "$PAWL_BASE" | git hash-object -w --stdin),moved
+git update-ref refs/heads/main $(git commit-tree $(git write-tree) -p main -m moved)
+`)
+	c.configure("gates: [{name: slow, run: sh " + dir + "/move.sh}]")
+	before := c.run(c.estate.Root, "rev-parse", "main")
+	if got := c.next(m); got != "ui landed" { // the target moves while it is tested
+		t.Errorf("%q", got)
 	}
-	if got := c.run(c.estate.Root, "rev-list", "--count", "main"); got != "4" {
-		t.Errorf("main has %s commits", got)
+	if got := c.run(c.estate.Root, "log", "--format=%s", before+"..main"); got != "task-ui (ui)\nmoved\nmoved" {
+		t.Errorf("main has\n%s", got)
 	}
 }
 
@@ -256,7 +270,7 @@ func TestKilledMergers(t *testing.T) {
 // mergeAll is a process that lands what waits, and may be killed.
 func mergeAll(r *Repo, dir string) {
 	f, err := Open(dir)
-	m := &Merger{Crew: &Crew{Folder: f, Repo: r, Trees: os.Getenv("PAWL_CREW_TEST_TREES")}, Strategy: Squash, By: Caller{Actor: "merger"}}
+	m := &Merger{Crew: &Crew{Folder: f, Repo: r, Trees: os.Getenv("PAWL_CREW_TEST_TREES")}, By: Caller{Actor: "merger"}}
 	for err == nil {
 		var l *Landing
 		if l, err = m.Next(context.Background(), "main"); l == nil && err == nil {

@@ -55,6 +55,10 @@ func (c *Crew) Review(m *Member) (*Review, error) {
 	return r, nil
 }
 
+func missingReview(m *Member) error {
+	return pawl.Errorf(pawl.Internal, "member %s is %s, and its review is missing", m.ID, m.State)
+}
+
 // writeReview writes the review of a submission, before the member is in review.
 func (c *Crew) writeReview(m *Member, r *Review) error {
 	before, err := c.Review(m)
@@ -100,7 +104,7 @@ func (c *Crew) decided(ctx context.Context, m *Member, head string, by Caller) (
 	}
 	switch {
 	case r == nil:
-		return nil, nil, pawl.Errorf(pawl.Internal, "member %s is in review, and its review is missing", m.ID)
+		return nil, nil, missingReview(m)
 	case head != "" && !strings.HasPrefix(r.Head, head):
 		return nil, nil, pawl.Errorf(pawl.Conflict, "head is %q, and %s was submitted", head, short(r.Head))
 	}
@@ -128,7 +132,7 @@ func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member
 			return nil, &pawl.Error{Kind: pawl.Conflict, Hint: "request changes, so that it can be submitted again",
 				Message: fmt.Sprintf("the branch %s is at %s, and %s was submitted", a.Branch, short(now), short(r.Head))}
 		}
-		_, target, err := c.Repo.branch(ctx, a.Target)
+		target, config, err := c.Repo.target(ctx, a.Target)
 		if err != nil {
 			return nil, err
 		}
@@ -137,6 +141,9 @@ func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member
 			return nil, err
 		case !in:
 			return nil, pawl.Errorf(pawl.Conflict, "the branch %s is behind %s: it has to be rebased on %s and submitted again", a.Branch, a.Target, short(target))
+		}
+		if err := c.gated(ctx, &trial{m, a, r.Head, target, config.Gates}); err != nil {
+			return nil, err
 		}
 		if r.Patch, err = c.Repo.patchID(ctx, target, r.Head); err != nil {
 			return nil, err

@@ -3,6 +3,8 @@ package crew
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -43,45 +45,53 @@ func (c *Crew) Assign(ctx context.Context, id string, t Task, by Caller) (*Membe
 		return nil, err
 	}
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
+		a := &Assignment{Task: t.ID, Attempt: 1, Target: t.Target, Base: t.Base, Prompt: t.Prompt}
 		move := by.move(func(m *Member) {
-			m.Task, m.Attempt, m.MaxAttempts, m.Epoch = text(t.ID), 1, t.MaxAttempts, m.Epoch+1
-			if m.MaxAttempts == 0 {
+			m.begin(a, c.Now())
+			if m.MaxAttempts = t.MaxAttempts; m.MaxAttempts == 0 {
 				m.MaxAttempts = defaultAttempts
 			}
-			m.begin(c.Now())
 		})
 		move.Event = lifecycle.MemberAssign
 		if _, err := lifecycle.Member.Next(m.State, move.Event); err != nil {
 			return move, nil // which refuses it
 		}
-		return move, c.plan(ctx, m, t.ID, 1, t.Target, t.Base, t.Prompt)
+		return move, c.plan(ctx, m, a)
 	})
 }
 
 // begin sets what a new attempt begins with.
-func (m *Member) begin(now time.Time) {
-	m.Branch = text(branchOf(m.ID, string(m.Task), m.Attempt))
+func (m *Member) begin(a *Assignment, now time.Time) {
+	m.Task, m.Attempt, m.Branch, m.Epoch = text(a.Task), a.Attempt, text(a.Branch), m.Epoch+1
 	m.AssignedAt = pawl.Timestamp(now.UnixMicro())
 	m.PID, m.LastError, m.PullRequest, m.Review, m.Attention = 0, "", "", "", ""
 }
 
-// plan writes the assignment of an attempt, before the member has it.
-func (c *Crew) plan(ctx context.Context, m *Member, task string, attempt int, target, base, prompt string) error {
-	there, head, err := c.Repo.branch(ctx, target)
+// plan completes the assignment of an attempt, and writes it before the member has it. Its branch is a
+// new one: what a task that was given up has left stays.
+func (c *Crew) plan(ctx context.Context, m *Member, a *Assignment) error {
+	there, head, err := c.Repo.branch(ctx, a.Target)
 	if err != nil {
 		return err
 	}
 	if !there {
-		return pawl.Errorf(pawl.NotFound, "there is no branch %s in %s", target, c.Repo.Root)
+		return pawl.Errorf(pawl.NotFound, "there is no branch %s in %s", a.Target, c.Repo.Root)
 	}
-	if base != "" {
-		if head, err = c.Repo.Commit(ctx, base); err != nil {
+	if a.Base == "" {
+		a.Base = head
+	} else if a.Base, err = c.Repo.Commit(ctx, a.Base); err != nil {
+		return err
+	}
+	for n := a.Attempt; ; n++ {
+		a.Branch, a.Worktree = branchOf(m.ID, a.Task, n), c.worktreeOf(m.ID, a.Task, n)
+		if there, _, err = c.Repo.branch(ctx, a.Branch); err != nil {
 			return err
 		}
+		if _, err := os.Lstat(a.Worktree); !there && errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	a := &Assignment{Task: task, Attempt: attempt, Target: target, Base: head, Branch: branchOf(m.ID, task, attempt),
-		Worktree: c.worktreeOf(m.ID, task, attempt), Prompt: prompt}
-	if d := backoff(attempt); d > 0 {
+	if d := backoff(a.Attempt); d > 0 {
 		a.Before = pawl.Timestamp(c.Now().Add(d).UnixMicro())
 	}
 	return c.writeAssignment(m.ID, m.Epoch+1, a)
@@ -208,20 +218,21 @@ func (c *Crew) Fail(ctx context.Context, id string, permanent bool, by Caller) (
 
 // again returns the move to the next attempt.
 func (c *Crew) again(ctx context.Context, m *Member, event machine.Event, why text, by Caller) (*Move, error) {
+	a := new(Assignment)
 	move := by.move(func(m *Member) {
-		m.Attempt, m.Epoch = m.Attempt+1, m.Epoch+1
-		m.begin(c.Now())
+		m.begin(a, c.Now())
 		m.LastError = why
 	})
 	move.Event = event
 	if _, err := lifecycle.Member.Next(m.State, event); err != nil {
 		return move, nil // which refuses it
 	}
-	a, err := c.Assignment(m)
+	before, err := c.Assignment(m)
 	if err != nil {
 		return nil, err
 	}
-	return move, c.plan(ctx, m, a.Task, m.Attempt+1, a.Target, "", a.Prompt)
+	*a = Assignment{Task: before.Task, Attempt: m.Attempt + 1, Target: before.Target, Prompt: before.Prompt}
+	return move, c.plan(ctx, m, a)
 }
 
 // Retry begins the next attempt of a task that has failed.

@@ -318,7 +318,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path, branch, target string) 
 			return &LossError{What: fmt.Sprintf("the branch %s has commits that %s does not have", branch, target)}
 		}
 	}
-	if err := r.removeFolder(ctx, lock, path); err != nil || !there {
+	if err := r.removeFolder(ctx, path); err != nil || !there {
 		return err
 	}
 	_, err = r.git(ctx, "update-ref", "-d", "refs/heads/"+branch, head) // not if it has moved meanwhile
@@ -337,11 +337,15 @@ func (r *Repo) kept(ctx context.Context, commit, target string) (bool, error) {
 // refs are the refs under which Pawl keeps commits.
 const refs = "refs/pawl/"
 
-func (r *Repo) removeFolder(ctx context.Context, lock *durable.Lock, path string) error {
+// removedDir is where the worktrees that are being removed are, beside where they were.
+const removedDir = ".removed"
+
+// removeFolder removes a worktree that has nothing to lose. It takes it away as a whole before it removes
+// its files: git worktree remove, killed half-way, leaves a folder that is no worktree.
+func (r *Repo) removeFolder(ctx context.Context, path string) error {
 	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		_, err = r.git(ctx, "worktree", "prune")
-		return err
+		return r.clear(ctx, path)
 	case err != nil:
 		return err
 	}
@@ -355,6 +359,33 @@ func (r *Repo) removeFolder(ctx context.Context, lock *durable.Lock, path string
 	if len(files) > 0 {
 		return &LossError{What: "the worktree " + path + " has what is not committed", Dirty: files}
 	}
-	_, err = r.locked(ctx, lock, "worktree", "remove", path) // git looks, too
+	own, err := git(ctx, path, nil, "rev-parse", "--path-format=absolute", "--git-dir")
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(own, "modules")); err == nil {
+		return &LossError{What: "the worktree " + path + " has submodules with repositories of their own"}
+	}
+	if err := r.clear(ctx, path); err != nil { // what an earlier one of the name has left
+		return err
+	}
+	aside := filepath.Join(filepath.Dir(path), removedDir, filepath.Base(path))
+	if err := os.MkdirAll(filepath.Dir(aside), 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(path, aside); err != nil {
+		return err
+	}
+	return r.clear(ctx, path)
+}
+
+// clear removes what is left of a worktree that was taken away.
+func (r *Repo) clear(ctx context.Context, path string) error {
+	dir := filepath.Join(filepath.Dir(path), removedDir)
+	if err := os.RemoveAll(filepath.Join(dir, filepath.Base(path))); err != nil {
+		return err
+	}
+	_ = os.Remove(dir) // unless there are others
+	_, err := r.git(ctx, "worktree", "prune")
 	return err
 }
