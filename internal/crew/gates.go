@@ -145,11 +145,6 @@ func (c *Crew) gated(ctx context.Context, t *trial) error {
 	return have.Refusal().err()
 }
 
-// mark is in the environment of the gates.
-func (t *trial) mark(c *Crew) string {
-	return fmt.Sprintf("PAWL_GATES=%s %s %d", c.Dir, t.member.ID, t.member.Epoch)
-}
-
 const gatesLock = "gates.lock"
 
 func (c *Crew) checksFile(m *Member) string {
@@ -189,7 +184,7 @@ func (c *Crew) try(ctx context.Context, t *trial) (*Checks, error) {
 		return before, err
 	}
 	dir := filepath.Join(c.Trees, ".gates", fmt.Sprintf("%s.%d", t.member.ID, t.member.Epoch))
-	if _, err := process.Sweep(ctx, t.mark(c)); err != nil { // what is left of gates whose process was killed
+	if _, err := process.Sweep(ctx, c.mark("PAWL_GATES", t.member)); err != nil { // what is left of gates whose process was killed
 		return nil, err
 	}
 	if err := c.Repo.Checkout(ctx, dir, t.commit); err != nil {
@@ -218,7 +213,7 @@ func (c *Crew) runGates(ctx context.Context, t *trial, dir string) (list []Check
 	for _, g := range t.gates {
 		one := Check{Gate: g.Name, Advisory: g.Advisory, State: CheckPassed, Log: filepath.Join(c.runDir(t.member.ID, t.member.Epoch), "gate-"+g.Name+".log")}
 		begun := time.Now()
-		err := c.command(ctx, g.Command, dir, one.Log, append(c.environment(t.member, t.a), "PAWL_GATE="+g.Name, "PAWL_COMMIT="+t.commit, "PAWL_BASE="+t.base), t.mark(c))
+		err := c.command(ctx, g.Command, dir, one.Log, append(c.environment(t.member, t.a), "PAWL_GATE="+g.Name, "PAWL_COMMIT="+t.commit, "PAWL_BASE="+t.base), c.mark("PAWL_GATES", t.member))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

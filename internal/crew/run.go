@@ -30,6 +30,7 @@ type Exit struct {
 // of a member that others launch.
 type Run struct {
 	Launched bool
+	Version  int64 // of the member, when the program was launched
 	Alive    bool  // the runner lives, even if it is stopped
 	Tree     bool  // something that it has started lives
 	Exit     *Exit // nil if it has not ended, or was killed
@@ -43,20 +44,25 @@ func (f *Folder) runDir(id string, epoch int64) string {
 // is free at once when its holder is dead, and is held while it is stopped.
 func (f *Folder) RunOf(id string, epoch int64) (r Run, err error) {
 	dir := f.runDir(id, epoch)
-	if _, err := readFile(filepath.Join(dir, runFile), maxState); err != nil {
+	text, err := readFile(filepath.Join(dir, runFile), maxState)
+	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 		return Run{}, err
 	}
-	r.Launched = true
+	var record runRecord
+	if err := json.Unmarshal(text, &record); err != nil {
+		return Run{}, err
+	}
+	r.Launched, r.Version = true, record.Version
 	if r.Alive, err = durable.Held(filepath.Join(dir, runnerLock)); err != nil {
 		return Run{}, err
 	}
 	if r.Tree, err = durable.Held(filepath.Join(dir, treeLock)); err != nil {
 		return Run{}, err
 	}
-	text, err := readFile(filepath.Join(dir, exitFile), maxState) // after the lock: it is written before the lock is free
+	text, err = readFile(filepath.Join(dir, exitFile), maxState) // after the lock: it is written before the lock is free
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/process"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -26,6 +27,7 @@ type Program struct {
 
 const (
 	beatEvery = 30 * time.Second // C4
+	lookEvery = time.Second      // whether the assignment is over
 	stopGrace = 10 * time.Second
 	runLog    = 64 << 20 // bytes of stdout, and of stderr, before the file is rotated once
 )
@@ -33,6 +35,7 @@ const (
 // A runRecord is what run.json has of a program.
 type runRecord struct {
 	Argv      []string       `json:"argv"`
+	Version   int64          `json:"version"` // of the member, when it was launched
 	Runner    int            `json:"runner_pid"`
 	StartedAt pawl.Timestamp `json:"started_at"`
 	Instant
@@ -41,16 +44,26 @@ type runRecord struct {
 // Run runs a program in the worktree of a member's assignment, in this process, which is its runner
 // (C5, C11): it holds a lock as long as it lives, beats for the member, and when the program has ended it
 // kills what it has left running and says how it ended. Work that the program has not submitted itself
-// is submitted if it ended well, and has failed otherwise. When ctx ends, the program is stopped.
-func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller) (*Member, error) {
+// is submitted if it ended well, and has failed otherwise. When ctx ends, the program is stopped. begun, if
+// not nil, is called once the member works.
+func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller, begun func(*Member)) (*Member, error) {
 	m, err := c.Settle(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if err := by.allow(m); err != nil {
+		return nil, err
+	}
+	if m.State != lifecycle.MemberWorking {
+		if _, err := lifecycle.Member.Next(m.State, lifecycle.MemberStart); err != nil {
+			return nil, &pawl.Error{Kind: pawl.Conflict, Message: "member " + id, Err: err}
+		}
 	}
 	a, err := c.Assignment(m)
 	if err != nil {
 		return nil, err
 	}
+	by.Epoch = m.Epoch
 	dir := c.runDir(id, m.Epoch)
 	runner, tree, err := lockRun(id, dir)
 	if err != nil {
@@ -58,14 +71,18 @@ func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller) (*Membe
 	}
 	defer runner.Release()
 	defer tree.HandOver() // in any case
-	if err := c.announce(dir, p); err != nil {
+	if err := c.announce(dir, m, p); err != nil {
 		return nil, err
 	}
-	by.Epoch = m.Epoch
+	ctx, stop := c.beating(ctx, m)
+	defer stop()
 	if m.State == lifecycle.MemberAssigned {
-		if m, err = c.Begin(ctx, id, by); err != nil {
-			return nil, err
+		if m, err = c.Begin(ctx, id, by); err != nil || m.State != lifecycle.MemberWorking {
+			return m, err
 		}
+	}
+	if begun != nil {
+		begun(m)
 	}
 	e, err := c.work(ctx, m, a, p, tree)
 	if err != nil {
@@ -75,6 +92,36 @@ func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller) (*Membe
 		return nil, err
 	}
 	return c.conclude(context.WithoutCancel(ctx), id, e, ctx.Err() != nil, by)
+}
+
+// RunAll runs a program for an assignment and, while attempts fail and others are left, for the next ones.
+// next returns the program of an attempt.
+func (c *Crew) RunAll(ctx context.Context, id string, next func(*Member) (Program, error), by Caller, begun func(*Member)) (*Member, error) {
+	for {
+		m, err := c.Settle(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		p, err := next(m)
+		if err != nil {
+			return nil, err
+		}
+		after, err := c.Run(ctx, id, p, by, begun)
+		if err != nil || ctx.Err() != nil || after.State != lifecycle.MemberAssigned || after.Task != m.Task {
+			return after, err
+		}
+		a, err := c.Assignment(after)
+		if err != nil {
+			return nil, err
+		}
+		if !sleep.For(ctx, a.Before.Time().Sub(c.Now())) {
+			return after, nil
+		}
+		if m, err = c.Settle(ctx, id); err != nil || m.Epoch != after.Epoch || m.State != after.State {
+			return m, err // somebody has decided otherwise meanwhile
+		}
+		by.Epoch, begun = after.Epoch, nil
+	}
 }
 
 // lockRun takes the locks of a run.
@@ -99,18 +146,18 @@ func lockRun(id, dir string) (runner, tree *durable.Lock, err error) {
 }
 
 // announce says that a program is run, once the lock of its runner is held.
-func (c *Crew) announce(dir string, p Program) error {
+func (c *Crew) announce(dir string, m *Member, p Program) error {
 	if err := os.Remove(filepath.Join(dir, exitFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	text, err := json.Marshal(runRecord{p.Argv, os.Getpid(), pawl.Timestamp(c.Now().UnixMicro()), c.Clock()})
+	text, err := json.Marshal(runRecord{p.Argv, m.Version, os.Getpid(), pawl.Timestamp(c.Now().UnixMicro()), c.Clock()})
 	if err != nil {
 		return err
 	}
 	return c.Disk.Publish(filepath.Join(dir, runFile), append(text, '\n'))
 }
 
-// work runs the program to its end, and beats meanwhile.
+// work runs the program to its end.
 func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tree *durable.Lock) (*Exit, error) {
 	dir := c.runDir(m.ID, m.Epoch)
 	path, err := process.Find(p.Argv[0], a.Worktree, os.Getenv("PATH"))
@@ -122,18 +169,29 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 	errs := process.OpenLog(process.LogConfig{Path: filepath.Join(dir, "stderr.log"), MaxSize: runLog, MaxFiles: 1})
 	defer errs.Close()
 	run, err := process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: append(append(os.Environ(), p.Env...), c.environment(m, a)...),
-		Mark: fmt.Sprintf("PAWL_RUN=%s %s %d", c.Dir, m.ID, m.Epoch), Stdout: out, Stderr: errs, Files: []*os.File{tree.File()}})
+		Mark: c.mark(runMark, m), Stdout: out, Stderr: errs, Files: []*os.File{tree.File()}})
 	if err != nil {
 		return nil, err
 	}
 	tree.HandOver()
-	c.attend(ctx, m, run)
+	select {
+	case <-run.Done():
+	case <-ctx.Done():
+		run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
+	}
 	e := run.Exit()
 	left := &Exit{Code: e.Code, At: pawl.Timestamp(e.At.UnixMicro())}
 	if e.Signal != 0 {
 		left.Signal = e.Signal.String()
 	}
 	return left, nil
+}
+
+const runMark = "PAWL_RUN"
+
+// mark returns what marks the processes of an assignment, in their environment.
+func (c *Crew) mark(name string, m *Member) string {
+	return fmt.Sprintf("%s=%s %s %d", name, c.Dir, m.ID, m.Epoch)
 }
 
 // environment is what a program knows of its assignment (C11).
@@ -145,24 +203,26 @@ func (c *Crew) environment(m *Member, a *Assignment) []string {
 	}, quiet...)
 }
 
-// attend beats until a program has ended, and stops it when ctx ends.
-func (c *Crew) attend(ctx context.Context, m *Member, run *process.Process) {
-	tick := time.NewTicker(beatEvery)
-	defer tick.Stop()
-	for {
-		if _, err := c.Beat(m.ID, m.Epoch, ""); pawl.KindOf(err) == pawl.Conflict { // the assignment is over
-			run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
-			return
+// beating beats for a member until ctx ends. The context that it returns ends, too, once the assignment is
+// over.
+func (c *Crew) beating(ctx context.Context, m *Member) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		for last := (time.Time{}); ; {
+			if now, err := c.Load(m.ID); err == nil && (now.Epoch != m.Epoch || resting(now)) {
+				return
+			}
+			if time.Since(last) >= beatEvery {
+				last = time.Now()
+				_, _ = c.Beat(m.ID, m.Epoch, "") // the next one is soon
+			}
+			if !sleep.For(ctx, lookEvery) {
+				return
+			}
 		}
-		select {
-		case <-run.Done():
-			return
-		case <-tick.C:
-		case <-ctx.Done():
-			run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
-			return
-		}
-	}
+	}()
+	return ctx, cancel
 }
 
 func (c *Crew) writeExit(dir string, e *Exit) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -45,7 +46,7 @@ func TestPrograms(t *testing.T) {
 		if _, err := c.Assign(ctx, "auth", Task{ID: "t1", Target: "main", Prompt: "do it"}, ann); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Run(ctx, "auth", script(tt.script), ann); err != nil {
+		if _, err := c.Run(ctx, "auth", script(tt.script), ann, nil); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		m := check(t, c.Folder, "auth")
@@ -79,7 +80,7 @@ func TestWhatAProgramLeaves(t *testing.T) {
 	}
 	pids := filepath.Join(t.TempDir(), "pids")
 	p := script(fmt.Sprintf(`sleep 1000 & echo $! >>%[1]s; setsid sh -c 'echo $$ >>%[1]s; exec sleep 1000' & while [ "$(wc -l <%[1]s)" -lt 2 ]; do sleep 0.01; done; exit 3`, pids))
-	if _, err := c.Run(t.Context(), "auth", p, ann); err != nil {
+	if _, err := c.Run(t.Context(), "auth", p, ann, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range strings.Fields(string(read(t, pids))) {
@@ -102,11 +103,11 @@ func TestStopAProgram(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Run(ctx, "auth", script("trap 'exit 0' TERM; while :; do sleep 0.01; done"), ann)
+		_, err := c.Run(ctx, "auth", script("trap 'exit 0' TERM; while :; do sleep 0.01; done"), ann, nil)
 		ended <- err
 	}()
 	wait(t, func() bool { m, err := c.Load("auth"); return err != nil || m.State == lifecycle.MemberWorking })
-	if _, err := c.Run(t.Context(), "auth", script("true"), ann); pawl.KindOf(err) != pawl.Conflict {
+	if _, err := c.Run(t.Context(), "auth", script("true"), ann, nil); pawl.KindOf(err) != pawl.Conflict {
 		t.Errorf("a second program: %v", err)
 	}
 	stop()
@@ -115,6 +116,78 @@ func TestStopAProgram(t *testing.T) {
 	}
 	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberAssigned || m.LastError != "it was stopped" {
 		t.Errorf("%s, %q", m.State, m.LastError)
+	}
+}
+
+// TestCanceledProgram: the program of a member that is canceled ends soon (C1, C11).
+func TestCanceledProgram(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(t.Context(), "auth", script("exec sleep 1000"), ann, func(*Member) {
+			if _, err := c.Cancel(t.Context(), "auth", ann); err != nil {
+				t.Error(err)
+			}
+		})
+		ended <- err
+	}()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberFailed || m.LastError != "it was canceled" {
+		t.Errorf("%s, %q", m.State, m.LastError)
+	}
+}
+
+// TestAttemptsOfARunner: while attempts are left, the next one begins after a while, on a branch of its own, and what
+// it begins with is the target as it is then (C9).
+func TestAttemptsOfARunner(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	c.detach()
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	begun := 0
+	m, err := c.RunAll(t.Context(), "auth", func(*Member) (Program, error) {
+		c.ahead += time.Minute // the next one is due then
+		return script(`test "$PAWL_ATTEMPT" = 2 || exit 3; echo x >new.txt && git add . && git commit -qm work`), nil
+	}, ann, func(*Member) { begun++ })
+	if err != nil || m.State != lifecycle.MemberInReview || m.Branch != "auth/t1.2" || m.Attempt != 2 || begun != 1 {
+		t.Errorf("%+v, %v, begun %d times", m, err, begun)
+	}
+}
+
+// TestSetup: a new worktree is prepared once for an assignment; if that fails the member has failed, and if
+// it cannot be tried it still waits (C1).
+func TestSetup(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := newCamp(t, "auth")
+	c.detach()
+	log := filepath.Join(t.TempDir(), "log")
+	c.configure("setup: {run: 'echo $PAWL_TASK >>" + log + "; exit 75'}")
+	c.ok(lifecycle.MemberAssigned)(c.Assign(ctx, "auth", Task{ID: "t1", Target: "main"}, ann))
+	if _, err := c.Run(ctx, "auth", script("true"), ann, nil); pawl.KindOf(err) != pawl.Unavailable {
+		t.Errorf("a setup that could not be run: %v", err)
+	}
+	c.configure("setup: {run: 'echo $PAWL_TASK >>" + log + "'}")
+	c.ok(lifecycle.MemberInReview)(c.Run(ctx, "auth", script("git commit -qm work --allow-empty"), ann, nil))
+	c.ok(lifecycle.MemberWorking)(c.RequestChanges(ctx, "auth", "", ann))
+	c.ok(lifecycle.MemberInReview)(c.Run(ctx, "auth", script("git commit -qm more --allow-empty"), ann, nil))
+	if got := string(read(t, log)); got != "t1\nt1\n" {
+		t.Errorf("prepared for %q", got)
+	}
+	c.ok(lifecycle.MemberFailed)(c.Cancel(ctx, "auth", ann))
+	c.ok(lifecycle.MemberIdle)(c.Rest(ctx, "auth", ann))
+	c.configure("setup: {run: 'echo no such package; exit 1'}")
+	c.ok(lifecycle.MemberAssigned)(c.Assign(ctx, "auth", Task{ID: "t1", Target: "main"}, ann))
+	if m := c.ok(lifecycle.MemberFailed)(c.Run(ctx, "auth", script("true"), ann, nil)); m.LastError != "setup: it has ended with code 1: no such package" {
+		t.Errorf("%q", m.LastError)
 	}
 }
 
@@ -160,7 +233,7 @@ func runAgent(r *Repo, dir string) {
 	f, err := Open(dir)
 	if err == nil {
 		c := &Crew{Folder: f, Repo: r, Trees: os.Getenv("PAWL_CREW_TEST_TREES")}
-		_, err = c.Run(context.Background(), "auth", script("echo $$ >"+os.Getenv("PAWL_CREW_TEST_PID")+"; exec sleep 1000"), ann)
+		_, err = c.Run(context.Background(), "auth", script("echo $$ >"+os.Getenv("PAWL_CREW_TEST_PID")+"; exec sleep 1000"), ann, nil)
 	}
 	fmt.Println(err)
 	os.Exit(1)

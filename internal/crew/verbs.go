@@ -136,26 +136,6 @@ func (c *Crew) free(ctx context.Context, task string) error {
 	return nil
 }
 
-// Begin makes the worktree of an assignment, and the member work. Repeated after a crash, it goes on
-// with the worktree that is there.
-func (c *Crew) Begin(ctx context.Context, id string, by Caller) (*Member, error) {
-	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
-		move := by.move(nil)
-		move.Event = lifecycle.MemberStart
-		if m.State != lifecycle.MemberAssigned {
-			return move, nil // which refuses it
-		}
-		a, err := c.Assignment(m)
-		if err != nil {
-			return nil, err
-		}
-		if wait := a.Before.Time().Sub(c.Now()); !a.Before.IsZero() && wait > 0 {
-			return nil, pawl.Errorf(pawl.Unavailable, "attempt %d of task %s begins at %s, in %s", m.Attempt, m.Task, a.Before, round(wait))
-		}
-		return move, c.Repo.AddWorktree(ctx, a.Worktree, a.Branch, a.Base)
-	})
-}
-
 // Submit offers the work of a member for review: commits on its own branch, and nothing that is not
 // committed (C7). The head is kept from then on.
 func (c *Crew) Submit(ctx context.Context, id string, by Caller) (*Member, error) {
