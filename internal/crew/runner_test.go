@@ -233,8 +233,42 @@ func runAgent(r *Repo, dir string) {
 	f, err := Open(dir)
 	if err == nil {
 		c := &Crew{Folder: f, Repo: r, Trees: os.Getenv("PAWL_CREW_TEST_TREES")}
-		_, err = c.Run(context.Background(), "auth", script("echo $$ >"+os.Getenv("PAWL_CREW_TEST_PID")+"; exec sleep 1000"), ann, nil)
+		_, err = c.Run(context.Background(), "auth", script("echo $$ >"+os.Getenv("PAWL_CREW_TEST_PID")+"; exec sleep 1000"), ann, func(*Member) { Ready(nil) })
 	}
+	Ready(err)
 	fmt.Println(err)
 	os.Exit(1)
+}
+
+// TestLaunch: a runner of its own goes on by itself once the member works, and says why if it does not
+// (C11).
+func TestLaunch(t *testing.T) {
+	c := newCamp(t, "auth")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := filepath.Join(t.TempDir(), "pid")
+	for key, value := range map[string]string{envRepo: c.estate.Root, "PAWL_CREW_TEST_RUN": c.Dir, "PAWL_CREW_TEST_TREES": c.trees, "PAWL_CREW_TEST_PID": pid} {
+		t.Setenv(key, value)
+	}
+	launch := func() (*Member, error) { return c.Launch(t.Context(), "auth", []string{self}) }
+	c.refuses("event start_work")(launch())
+	c.ok(lifecycle.MemberAssigned)(c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann))
+	m := c.ok(lifecycle.MemberWorking)(launch())
+	if _, err := launch(); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "works for member auth already") {
+		t.Errorf("a second runner: %v", err)
+	}
+	run, err := c.RunOf("auth", m.Epoch)
+	if err != nil || !run.Alive {
+		t.Errorf("the run is %+v, %v", run, err)
+	}
+	c.ok(lifecycle.MemberFailed)(c.Cancel(t.Context(), "auth", ann))
+	wait(t, func() bool { run, err := c.RunOf("auth", m.Epoch); return err != nil || !run.Alive && !run.Tree })
+	if _, err := c.Launch(t.Context(), "auth", []string{"/bin/false"}); err == nil || !strings.Contains(err.Error(), "has ended at once") {
+		t.Errorf("a runner that ends at once: %v", err)
+	}
+	if _, err := c.Launch(t.Context(), "auth", []string{"/nonexistent"}); err == nil {
+		t.Error("a runner that does not exist")
+	}
 }
