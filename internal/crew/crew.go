@@ -37,16 +37,21 @@ const assignmentFile = "assignment.json"
 
 // Assignment returns the assignment of a member.
 func (c *Crew) Assignment(m *Member) (*Assignment, error) {
-	text, err := readFile(filepath.Join(c.runDir(m.ID, m.Epoch), assignmentFile), maxState)
+	a, err := readAssignment(filepath.Join(c.runDir(m.ID, m.Epoch), assignmentFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, pawl.Errorf(pawl.NotFound, "member %s has no assignment of epoch %d", m.ID, m.Epoch)
+		err = pawl.Errorf(pawl.NotFound, "member %s has no assignment of epoch %d", m.ID, m.Epoch)
 	}
+	return a, err
+}
+
+func readAssignment(path string) (*Assignment, error) {
+	text, err := readFile(path, maxState)
 	if err != nil {
 		return nil, err
 	}
 	a := new(Assignment)
 	if err := json.Unmarshal(text, a); err != nil {
-		return nil, &pawl.Error{Kind: pawl.Internal, Message: "the assignment of member " + m.ID + " is not JSON", Err: err}
+		return nil, &pawl.Error{Kind: pawl.Internal, Message: path + " is not JSON", Err: err}
 	}
 	return a, nil
 }

@@ -33,6 +33,11 @@ func (f *Folder) Inbox(reader string) (*Inbox, error) {
 	if err := checkParty("reader", reader, Orchestrator); err != nil {
 		return nil, err
 	}
+	return f.inbox(reader, reader)
+}
+
+// inbox returns the messages to a party that a reader has not acknowledged.
+func (f *Folder) inbox(reader, party string) (*Inbox, error) {
 	places, err := f.places(reader)
 	if err != nil {
 		return nil, err
@@ -49,7 +54,7 @@ func (f *Folder) Inbox(reader string) (*Inbox, error) {
 		}
 		in.read[sender], in.Damage = next, append(in.Damage, damaged...)
 		for _, m := range list {
-			if m.To == reader || m.To == Everybody && reader != Orchestrator {
+			if m.To == party || m.To == Everybody && party != Orchestrator {
 				in.Messages = append(in.Messages, m)
 			}
 		}

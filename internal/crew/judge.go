@@ -37,6 +37,8 @@ const (
 type sight struct {
 	state     machine.State
 	from      machine.State // from where it came to its state
+	event     machine.Event // by which it came
+	arrived   int64         // the version at which it came
 	attention text
 	run       Run
 	since     time.Duration // since it came to its state
@@ -68,7 +70,7 @@ func judgeWork(s *sight, l Limits) verdict {
 	switch {
 	case s.run.Launched && !s.run.Alive && s.run.Exit == nil:
 		return verdict{event: lifecycle.MemberDied, reason: "its runner was killed", attention: s.attention}
-	case s.run.Launched && !s.run.Alive:
+	case s.run.Launched && !s.run.Alive && !s.cameBack():
 		return verdict{event: lifecycle.MemberDied, reason: fmt.Sprintf("its program has ended with code %d, and its runner was killed before it could say so", s.run.Exit.Code), attention: s.attention}
 	case !s.run.Launched && s.silent >= l.Dead:
 		return verdict{event: lifecycle.MemberHeartbeatTimeout, reason: fmt.Sprintf("no heartbeat for %s (at most %s)", round(s.silent), l.Dead), attention: s.attention}
@@ -88,6 +90,11 @@ func judgeReview(s *sight, l Limits) verdict {
 		return verdict{event: lifecycle.MemberAttention, reason: fmt.Sprintf("in review for %s", round(s.since)), attention: attentionOverdue}
 	}
 	return verdict{}
+}
+
+// cameBack reports whether the work has come back since its program has ended: no program has begun with it.
+func (s *sight) cameBack() bool {
+	return (s.event == lifecycle.MemberRequestChanges || s.event == lifecycle.MemberMergeConflict) && s.run.Version < s.arrived
 }
 
 // recoveries are the events that lead back from STALE, by the state before it.

@@ -2,63 +2,55 @@ package crew
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"path/filepath"
-	"time"
+	"strconv"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// A Finding is what patrol has found about a member.
+// A Finding is what patrol has found.
 type Finding struct {
-	Member string        `json:"member"`
-	State  machine.State `json:"state"`           // before
-	Event  machine.Event `json:"event,omitempty"` // that patrol makes, or would make
+	Member string        `json:"member,omitempty"`
+	State  machine.State `json:"state,omitempty"`  // before
+	Event  machine.Event `json:"event,omitempty"`  // that patrol makes, or would make
+	Action string        `json:"action,omitempty"` // what it does else, or would do
 	Text   string        `json:"text"`
-	Done   bool          `json:"done"`            // the event was made
+	Done   bool          `json:"done"`            // the event was made, or the action done
 	Error  string        `json:"error,omitempty"` // why it could not be, or why the member cannot be judged
 }
 
-// memory is what patrol keeps of one time to the next: since when, by this machine's clock, it
-// knows what has no instant of that clock.
-type memory map[string]seen
-
-type seen struct {
-	What  string  `json:"what"`
-	Since Instant `json:"since"`
-}
-
-// age returns how long something has been so: since its own instant if the clock is comparable,
-// otherwise since patrol saw it first. It is known if patrol has also seen what was before.
-func (m memory) age(key, what string, at, now Instant) (d time.Duration, known bool) {
-	if d, ok := now.since(at); ok {
-		return d, true
-	}
-	s := m[key]
-	d, known = now.since(s.Since)
-	if s.What == what && known {
-		return d, true
-	}
-	m[key] = seen{what, now}
-	return 0, known
-}
-
-// The files of patrols. No member has such an id.
+// The actions of patrol that are no events.
 const (
-	patrolFile = ".patrol.json"
-	patrolLock = ".patrol.lock"
+	actionQuarantine = "quarantine"      // a state that its history does not lead to
+	actionReceive    = "receive"         // a message that asks for an event
+	actionStart      = "start"           // the program of a member
+	actionRemove     = "remove_worktree" // of an assignment that is over
 )
 
-// Patrol judges every member (C5), and makes the moves that follow if fix is set. Only one patrols
-// at a time.
-func (f *Folder) Patrol(ctx context.Context, l Limits, fix bool) ([]Finding, error) {
-	lock, err := durable.TryAcquire(filepath.Join(f.Dir, patrolLock))
+// did records what became of an action.
+func (one *Finding) did(err error) {
+	if one.Done = err == nil; err != nil {
+		one.Error = err.Error()
+	}
+}
+
+// A Patrol says what a patrol may do.
+type Patrol struct {
+	Fix   bool                                       // do something about what is found
+	Start func(ctx context.Context, id string) error // starts the program of a member again; nil: nobody does
+}
+
+const patrolLock = ".patrol.lock"
+
+// Patrol looks after the crew: it judges every member (C5), receives what members have sent, and finds what
+// was left behind. It only reports unless p.Fix is set. Only one patrols at a time.
+func (c *Crew) Patrol(ctx context.Context, p Patrol) ([]Finding, error) {
+	lock, err := durable.TryAcquire(filepath.Join(c.Dir, patrolLock))
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +58,63 @@ func (f *Folder) Patrol(ctx context.Context, l Limits, fix bool) ([]Finding, err
 		return nil, pawl.Errorf(pawl.Unavailable, "another process patrols this crew")
 	}
 	defer lock.Release()
+	findings := []Finding{}
+	for _, round := range []func(context.Context, Patrol) ([]Finding, error){c.quarantine, c.receive, c.judgeAll, c.reassign, c.compareHeads, c.startAgain, c.tidy} {
+		list, err := round(ctx, p)
+		if findings = append(findings, list...); err != nil {
+			return findings, err
+		}
+	}
+	return findings, nil
+}
+
+// each calls look for every member whose state can be read, and returns what it finds.
+func (c *Crew) each(look func(*Member) (*Finding, error)) (list []Finding, err error) {
+	ids, err := c.Members()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		m, err := c.Load(id)
+		if err != nil {
+			continue // judgeAll has named it
+		}
+		one, err := look(m)
+		if err != nil {
+			one = &Finding{Member: id, State: m.State, Error: err.Error(), Text: unjudged}
+		}
+		if one != nil {
+			list = append(list, *one)
+		}
+	}
+	return list, nil
+}
+
+// judgeAll judges every member by its time limits.
+func (c *Crew) judgeAll(ctx context.Context, p Patrol) ([]Finding, error) {
+	limits := map[string]Limits{} // by target
+	return c.judgeBy(ctx, p.Fix, func(m *Member) (Limits, error) {
+		if m.Task == "" {
+			return Limits{}, nil
+		}
+		a, err := c.Assignment(m)
+		if err != nil {
+			return Limits{}, err
+		}
+		if l, ok := limits[a.Target]; ok {
+			return l, nil
+		}
+		_, config, err := c.Repo.target(ctx, a.Target)
+		if err != nil {
+			return Limits{}, err
+		}
+		limits[a.Target] = config.Limits
+		return config.Limits, nil
+	})
+}
+
+// judgeBy judges every member by the limits that it has.
+func (f *Folder) judgeBy(ctx context.Context, fix bool, limits func(*Member) (Limits, error)) (list []Finding, err error) {
 	ids, err := f.Members()
 	if err != nil {
 		return nil, err
@@ -74,115 +123,216 @@ func (f *Folder) Patrol(ctx context.Context, l Limits, fix bool) ([]Finding, err
 	if err != nil {
 		return nil, err
 	}
-	findings := []Finding{}
 	for _, id := range ids {
-		if one := f.inspect(ctx, id, mem, l.withDefaults(), fix); one != nil {
-			findings = append(findings, *one)
+		if one := f.inspect(ctx, id, mem, limits, fix); one != nil {
+			list = append(list, *one)
 		}
 	}
-	text, err := json.Marshal(mem)
-	if err != nil {
-		return findings, err
-	}
-	return findings, f.Disk.Replace(filepath.Join(f.Dir, patrolFile), append(text, '\n'))
+	return list, f.remember(mem)
 }
 
-func (f *Folder) recall() (memory, error) {
-	mem := memory{}
-	text, err := readFile(filepath.Join(f.Dir, patrolFile), 16*maxState)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
+// reassign gives the task of a stale member whose program was killed to its next attempt. Its processes are
+// ended first, and what its worktree has is kept (C8).
+func (c *Crew) reassign(ctx context.Context, p Patrol) ([]Finding, error) {
+	return c.each(func(m *Member) (*Finding, error) {
+		if m.State != lifecycle.MemberStale || m.Attempt >= m.MaxAttempts || m.Review == reviewPending {
+			return nil, nil
 		}
-		return mem, err
-	}
-	if json.Unmarshal(text, &mem) != nil { // it is only about how long something has been so
-		return memory{}, nil
-	}
-	return mem, nil
+		run, err := c.RunOf(m.ID, m.Epoch)
+		if err != nil || !run.Launched || run.Alive {
+			return nil, err
+		}
+		one := &Finding{Member: m.ID, State: m.State, Event: lifecycle.MemberReassign, Text: fmt.Sprintf("its program is gone: attempt %d of %d", m.Attempt+1, m.MaxAttempts)}
+		if p.Fix {
+			one.did(c.reassignOne(ctx, m))
+		}
+		return one, nil
+	})
 }
 
-// inspect judges a member and, to fix it, makes the move. It returns nil if nothing is to be done.
-func (f *Folder) inspect(ctx context.Context, id string, mem memory, l Limits, fix bool) *Finding {
-	lock, err := f.take(ctx, id)
+func (c *Crew) reassignOne(ctx context.Context, m *Member) error {
+	if err := c.end(ctx, m); err != nil {
+		return err
+	}
+	a, err := c.Assignment(m)
 	if err != nil {
-		return &Finding{Member: id, Error: err.Error(), Text: "it cannot be judged"}
+		return err
 	}
-	defer lock.Release()
-	m, last, err := f.settle(id)
-	if err != nil || m == nil {
-		return &Finding{Member: id, Error: fmt.Sprint(err), Text: "it cannot be judged"}
+	if _, err := c.Repo.throwAway(ctx, a.Worktree, a.Branch); err != nil {
+		return err
 	}
-	s, err := f.look(m, last, mem)
-	if err != nil {
-		return &Finding{Member: id, State: m.State, Error: err.Error(), Text: "it cannot be judged"}
-	}
-	v := judge(s, l)
-	if v.event == "" {
-		return nil
-	}
-	one := &Finding{Member: id, State: m.State, Event: v.event, Text: v.reason}
-	if !fix {
-		return one
-	}
-	next, row, err := f.next(id, m, last, &Move{Event: v.event, Actor: "patrol", Reason: v.reason, Set: func(m *Member) { m.Attention = v.attention }})
-	if err == nil {
-		err = f.commit(next, row)
-	}
-	if one.Done = err == nil; err != nil {
-		one.Error = err.Error()
-	}
-	return one
+	by := patroller
+	by.Epoch, by.Reason = m.Epoch, "its program was killed"
+	_, err = c.act(ctx, m.ID, by, func(m *Member) (*Move, error) {
+		return c.again(ctx, m, lifecycle.MemberReassign, reasonOr(by, ""), by)
+	})
+	return err
 }
 
-// look finds out what judge wants to know. It is called with the lock held.
-func (f *Folder) look(m *Member, last *audit.Entry, mem memory) (*sight, error) {
-	s := &sight{state: m.State, attention: m.Attention}
-	came, err := f.arrival(m.ID, last)
-	if err != nil {
-		return nil, err
-	}
-	s.from = came.row.From
-	now := f.Clock()
-	s.since, _ = mem.age(m.ID+" state", fmt.Sprint(came.row.Sequence), came.Instant, now)
-	s.silent = s.since
-	switch b, err := f.LastBeat(m.ID); {
-	case err != nil:
-		return nil, err
-	case b != nil && b.Epoch == m.Epoch:
-		silent, known := mem.age(m.ID+" beat", fmt.Sprintf("%d %d %s", b.Epoch, b.Sequence, b.At), b.Instant, now)
-		s.beat, s.silent = known && silent < s.since, min(s.since, silent)
-	}
-	s.run, err = f.RunOf(m.ID, m.Epoch)
-	return s, err
-}
+var patroller = Caller{Actor: "patrol"}
 
-// An arrival is the row by which a member came to its state, with its instant.
-type arrival struct {
-	row *audit.Entry
-	Instant
-}
-
-// arrival returns the row by which a member came to its state: the last one that did not leave it
-// where it was.
-func (f *Folder) arrival(id string, last *audit.Entry) (arrival, error) {
-	row := last
-	if last.From == last.To {
-		row = nil
-		_, err := scan(f.history(id), 0, func(_ int64, line []byte) bool {
-			if one, _, err := parseRow(id, line); err == nil && one.From != one.To {
-				row = one
-			}
-			return true
-		})
+// compareHeads sends back to review what has changed since it was approved (C7).
+func (c *Crew) compareHeads(ctx context.Context, p Patrol) ([]Finding, error) {
+	return c.each(func(m *Member) (*Finding, error) {
+		if m.State != lifecycle.MemberApproved {
+			return nil, nil
+		}
+		r, err := c.Review(m)
 		if err != nil {
-			return arrival{}, err
+			return nil, err
 		}
-		if row == nil {
-			return arrival{}, &TamperedError{id, "no row of its history leads to a state"}
+		if r == nil {
+			return nil, missingReview(m)
+		}
+		there, head, err := c.Repo.branch(ctx, string(m.Branch))
+		if err != nil || head == r.Head {
+			return nil, err
+		}
+		one := &Finding{Member: m.ID, State: m.State, Event: lifecycle.MemberHeadMoved, Text: fmt.Sprintf("its branch is at %s, and %s was approved", short(head), short(r.Head))}
+		if !there {
+			tested, err := (&Merger{Crew: c}).tested(m)
+			if err != nil || tested != nil { // it is landing
+				return nil, err
+			}
+			one.Text = fmt.Sprintf("its branch is gone, and %s was approved", short(r.Head))
+		}
+		if p.Fix {
+			by := patroller
+			by.Version, by.Reason = m.Version, one.Text
+			_, err := c.act(ctx, m.ID, by, func(*Member) (*Move, error) {
+				move := by.move(func(m *Member) { m.Review = reviewPending })
+				move.Event = one.Event
+				return move, nil
+			})
+			one.did(err)
+		}
+		return one, nil
+	})
+}
+
+// startAgain starts the programs of members whose next attempt is due, or whose work has come back.
+func (c *Crew) startAgain(ctx context.Context, p Patrol) ([]Finding, error) {
+	return c.each(func(m *Member) (*Finding, error) {
+		why, err := c.waits(m)
+		if err != nil || why == "" {
+			return nil, err
+		}
+		one := &Finding{Member: m.ID, State: m.State, Action: actionStart, Text: why}
+		if p.Fix && p.Start != nil {
+			one.did(p.Start(ctx, m.ID))
+		}
+		return one, nil
+	})
+}
+
+// waits returns why a member whose program Pawl launches waits for it, or nothing.
+func (c *Crew) waits(m *Member) (string, error) {
+	epoch := m.Epoch
+	if m.State == lifecycle.MemberAssigned {
+		epoch-- // of the attempt before
+	}
+	run, err := c.RunOf(m.ID, epoch)
+	if err != nil || !run.Launched || run.Alive {
+		return "", err
+	}
+	switch m.State {
+	case lifecycle.MemberWorking:
+		return "its work has come back, and no program runs", nil
+	case lifecycle.MemberAssigned:
+		now, err := c.RunOf(m.ID, m.Epoch)
+		if err != nil || now.Alive || m.Attempt == 1 {
+			return "", err
+		}
+		a, err := c.Assignment(m)
+		if err != nil || c.Now().Before(a.Before.Time()) {
+			return "", err
+		}
+		return fmt.Sprintf("attempt %d is due, and no program runs", m.Attempt), nil
+	}
+	return "", nil
+}
+
+// tidy removes the worktrees of assignments that are over, unless that would lose work (C8), and temporary
+// files whose writers died.
+func (c *Crew) tidy(ctx context.Context, p Patrol) (list []Finding, err error) {
+	if p.Fix {
+		for _, dir := range []string{c.Dir, filepath.Join(c.Dir, messagesDir), filepath.Join(c.Dir, reviewsDir)} {
+			if _, err := durable.Sweep(dir, c.Now()); err != nil && !os.IsNotExist(err) {
+				return nil, err
+			}
 		}
 	}
-	var data rowData
-	err := json.Unmarshal(row.Metadata, &data)
-	return arrival{row, data.Instant}, err
+	left, err := c.leftovers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range left {
+		one := Finding{Member: l.member, Action: actionRemove, Text: l.text}
+		if p.Fix && l.a != nil {
+			one.did(c.Repo.RemoveWorktree(ctx, l.a.Worktree, l.a.Branch, l.a.Target))
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// A leftover is a folder for a worktree that no assignment has any more.
+type leftover struct {
+	member, text string
+	a            *Assignment // that had it; nil if there is none
+}
+
+// leftovers returns what is below the folder of worktrees and of no assignment that goes on. A member that has
+// failed keeps its last one, so that somebody can look.
+func (c *Crew) leftovers(ctx context.Context) (list []leftover, err error) {
+	dirs, err := filepath.Glob(filepath.Join(c.Trees, "[a-z0-9]*", "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range dirs {
+		id := filepath.Base(filepath.Dir(path))
+		if filepath.Base(path) == removedDir {
+			if err := os.RemoveAll(path); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		m, err := c.Load(id)
+		if pawl.KindOf(err) != pawl.NotFound && err != nil {
+			continue // it is named already
+		}
+		owner, epoch, err := c.ownerOf(id, path)
+		switch {
+		case err != nil:
+			return nil, err
+		case owner == nil:
+			list = append(list, leftover{member: id, text: path + " is of no assignment"})
+		case m != nil && epoch == m.Epoch && m.State != lifecycle.MemberIdle && m.State != lifecycle.MemberCompleted:
+		default:
+			list = append(list, leftover{member: id, a: owner, text: fmt.Sprintf("the worktree %s, on %s, is of an assignment that is over", path, owner.Branch)})
+		}
+	}
+	return list, nil
+}
+
+// ownerOf returns the last assignment that has a worktree, with its epoch, or nil.
+func (c *Crew) ownerOf(id, path string) (owner *Assignment, epoch int64, err error) {
+	runs, err := filepath.Glob(filepath.Join(c.Dir, runsDir, id, "*", assignmentFile))
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, file := range runs {
+		n, err := strconv.ParseInt(filepath.Base(filepath.Dir(file)), 10, 64)
+		if err != nil || n < epoch {
+			continue
+		}
+		a, err := readAssignment(file)
+		if err != nil {
+			return nil, 0, err
+		}
+		if a.Worktree == path {
+			owner, epoch = a, n
+		}
+	}
+	return owner, epoch, nil
 }

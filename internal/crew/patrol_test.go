@@ -87,7 +87,7 @@ func (s *scene) foreignBeat(n int) {
 // patrol patrols, and returns the events that it has made, and the state then, with the attention.
 func (s *scene) patrol() string {
 	s.t.Helper()
-	list, err := s.Patrol(s.t.Context(), Limits{}, true)
+	list, err := s.judgeBy(s.t.Context(), true, defaults)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -101,6 +101,8 @@ func (s *scene) patrol() string {
 	m := check(s.t, s.Folder, "auth")
 	return strings.TrimSpace(strings.Join(append(words, string(m.State), string(m.Attention)), " "))
 }
+
+func defaults(*Member) (Limits, error) { return Limits{}, nil }
 
 func (s *scene) want(want string) {
 	s.t.Helper()
@@ -227,7 +229,7 @@ func TestDryPatrol(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, lifecycle.MemberAssign, lifecycle.MemberStart)
 	s.pass(time.Hour)
-	list, err := s.Patrol(t.Context(), Limits{}, false)
+	list, err := s.judgeBy(t.Context(), false, defaults)
 	want := []Finding{{Member: "auth", State: lifecycle.MemberWorking, Event: lifecycle.MemberHeartbeatTimeout, Text: "no heartbeat for 1h0m0s (at most 15m0s)"}}
 	if diff := cmp.Diff(want, list); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
@@ -239,7 +241,7 @@ func TestDryPatrol(t *testing.T) {
 	if err := os.WriteFile(s.state("auth"), []byte(edited), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	list, err = s.Patrol(t.Context(), Limits{}, true)
+	list, err = s.judgeBy(t.Context(), true, defaults)
 	if err != nil || len(list) != 1 || list[0].Done || !strings.Contains(list[0].Error, "version 3 and state APPROVED") {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -209,7 +209,7 @@ func TestKilledRunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(t, func() bool { text, err := os.ReadFile(pid); return err == nil && len(text) > 0 })
-	if list, err := c.Patrol(t.Context(), Limits{}, true); err != nil || len(list) > 0 {
+	if list, err := c.Patrol(t.Context(), Patrol{Fix: true}); err != nil || len(list) > 0 {
 		t.Errorf("while it runs: %+v, %v", list, err)
 	}
 	_ = p.Process.Kill()
@@ -219,12 +219,15 @@ func TestKilledRunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(t, func() bool { return syscall.Kill(agent, 0) != nil })
-	list, err := c.Patrol(t.Context(), Limits{}, true)
-	if err != nil || len(list) != 1 || list[0].Event != lifecycle.MemberDied || !list[0].Done {
+	list, err := c.Patrol(t.Context(), Patrol{Fix: true})
+	if err != nil || len(list) != 2 || list[0].Event != lifecycle.MemberDied || !list[0].Done || list[1].Event != lifecycle.MemberReassign || !list[1].Done {
 		t.Errorf("after a kill: %+v, %v", list, err)
 	}
-	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberStale {
-		t.Errorf("it is %s", m.State)
+	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberAssigned || m.Attempt != 2 || m.Branch != "auth/t1.2" || m.LastError != "its program was killed" {
+		t.Errorf("it is %+v", m)
+	}
+	if got := c.run(c.estate.Root, "show", "refs/pawl/rescue/auth/t1:unsaved.txt"); got != "x" {
+		t.Errorf("rescued: %q", got)
 	}
 }
 
@@ -233,7 +236,7 @@ func runAgent(r *Repo, dir string) {
 	f, err := Open(dir)
 	if err == nil {
 		c := &Crew{Folder: f, Repo: r, Trees: os.Getenv("PAWL_CREW_TEST_TREES")}
-		_, err = c.Run(context.Background(), "auth", script("echo $$ >"+os.Getenv("PAWL_CREW_TEST_PID")+"; exec sleep 1000"), ann, func(*Member) { Ready(nil) })
+		_, err = c.Run(context.Background(), "auth", script("echo x >unsaved.txt; echo $$ >"+os.Getenv("PAWL_CREW_TEST_PID")+"; exec sleep 1000"), ann, func(*Member) { Ready(nil) })
 	}
 	Ready(err)
 	fmt.Println(err)

@@ -340,8 +340,7 @@ const refs = "refs/pawl/"
 // removedDir is where the worktrees that are being removed are, beside where they were.
 const removedDir = ".removed"
 
-// removeFolder removes a worktree that has nothing to lose. It takes it away as a whole before it removes
-// its files: git worktree remove, killed half-way, leaves a folder that is no worktree.
+// removeFolder removes a worktree that has nothing to lose.
 func (r *Repo) removeFolder(ctx context.Context, path string) error {
 	switch _, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -359,6 +358,12 @@ func (r *Repo) removeFolder(ctx context.Context, path string) error {
 	if len(files) > 0 {
 		return &LossError{What: "the worktree " + path + " has what is not committed", Dirty: files}
 	}
+	return r.takeAway(ctx, path)
+}
+
+// takeAway removes a worktree, whatever it has. It renames it before it removes its files: git worktree
+// remove, killed half-way, leaves a folder that is no worktree.
+func (r *Repo) takeAway(ctx context.Context, path string) error {
 	own, err := git(ctx, path, nil, "rev-parse", "--path-format=absolute", "--git-dir")
 	if err != nil {
 		return err
@@ -388,4 +393,46 @@ func (r *Repo) clear(ctx context.Context, path string) error {
 	_ = os.Remove(dir) // unless there are others
 	_, err := r.git(ctx, "worktree", "prune")
 	return err
+}
+
+// throwAway removes a worktree and its branch, and keeps all that they have under refs of Pawl (C8), which it
+// returns. Nobody may work there.
+func (r *Repo) throwAway(ctx context.Context, path, branch string) (kept []string, err error) {
+	_, err = os.Lstat(path)
+	rescued := err == nil
+	if rescued {
+		kept = append(kept, refs+"rescue/"+branch)
+		if _, err := r.Rescue(ctx, path, kept[0]); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := r.lock(ctx)
+	if err != nil {
+		return kept, err
+	}
+	defer lock.Release()
+	if err := r.repair(); err != nil {
+		return kept, err
+	}
+	there, head, err := r.branch(ctx, branch)
+	if err != nil {
+		return kept, err
+	}
+	if there {
+		ref := refs + "discarded/" + branch
+		if _, err := r.git(ctx, "update-ref", "-m", "pawl: discarded", ref, head); err != nil {
+			return kept, err
+		}
+		kept = append(kept, ref)
+	}
+	if rescued {
+		if err := r.takeAway(ctx, path); err != nil {
+			return kept, err
+		}
+	}
+	if !there {
+		return kept, nil
+	}
+	_, err = r.git(ctx, "update-ref", "-d", "refs/heads/"+branch, head)
+	return kept, err
 }
