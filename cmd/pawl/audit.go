@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,8 @@ The first row that breaks a rule is named, with exit code 1. What retention remo
 reported, and its anchors in the trail are checked. Refused facts came too late and are
 in no trail; they are counted.
 
---file checks an exported trail without a database; - is standard input. An export has
+--file checks an exported trail without a database, or all *.jsonl in a folder, such as
+the histories of a crew (.worker-state/history); - is standard input. An export has
 no inputs, outputs and errors, so whether they are withheld is not checked. It also
 cannot show that steps of a job that has not ended are missing, that a trail ends too
 early, or that a whole job is missing. A database cannot show that the last anchors are
@@ -50,7 +52,7 @@ func newAuditVerify(a *app) *cobra.Command {
 	form, file := formText, ""
 	c := &cobra.Command{
 		Use: "verify [JOB]", Short: "Check the audit trail", Long: verifyLong,
-		Example: "  pawl audit verify\n  pawl audit verify last -o json\n  pawl audit verify --file trail.jsonl",
+		Example: "  pawl audit verify\n  pawl audit verify last -o json\n  pawl audit verify --file trail.jsonl\n  pawl audit verify --file .worker-state/history",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if file != "" && len(args) > 0 {
@@ -70,7 +72,7 @@ func newAuditVerify(a *app) *cobra.Command {
 		},
 	}
 	bindForm(a, c, &form, "{ok, entities, entries, fault, refused, removed}")
-	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) instead of a database")
+	c.Flags().StringVar(&file, "file", "", "check this export (JSON lines; - is standard input) or folder instead of a database")
 	return c
 }
 
@@ -86,12 +88,43 @@ func (a *app) verified(ctx context.Context, file string, args []string) (v *pawl
 	case "-":
 		return trail.VerifyExport(a.stdin), nil
 	}
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return verifiedFolder(file)
+	}
 	f, err := files.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	return trail.VerifyExport(f), nil
+}
+
+// verifiedFolder checks the trails in the files of a folder, until one has a fault, which then names it.
+func verifiedFolder(dir string) (*pawl.Verdict, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, files.Error(dir, err)
+	}
+	list = slices.DeleteFunc(list, func(e os.DirEntry) bool { return filepath.Ext(e.Name()) != ".jsonl" })
+	if len(list) == 0 {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no file *.jsonl in " + console.Shell(dir), Hint: "name a folder of trails, such as .worker-state/history"}
+	}
+	all := &pawl.Verdict{OK: true}
+	for _, e := range list {
+		f, err := files.Open(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		v := trail.VerifyExport(f)
+		_ = f.Close() // it was only read
+		all.Entities, all.Entries = all.Entities+v.Entities, all.Entries+v.Entries
+		if v.Fault != nil {
+			all.OK, all.Fault = false, v.Fault
+			all.Fault.Message = e.Name() + ": " + all.Fault.Message
+			break
+		}
+	}
+	return all, nil
 }
 
 func newAuditExport(a *app) *cobra.Command {
