@@ -49,7 +49,7 @@ func (c *Crew) Begin(ctx context.Context, id string, by Caller) (*Member, error)
 	case errors.As(err, &failed) && !failed.broken:
 		return c.setupFailed(ctx, m, failed, by)
 	case err != nil:
-		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the worktree of member " + id + " could not be prepared: " + err.Error(), Err: err}
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the worktree of member " + id + " could not be prepared", Err: err}
 	}
 	return start()
 }

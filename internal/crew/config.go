@@ -18,6 +18,7 @@ const ConfigFile = "crew.yaml"
 type Config struct {
 	Setup    *Command // run in a new worktree; nil for none
 	Gates    []Gate   // in their order
+	Approval Approval
 	Strategy Strategy
 	Forge    Forge
 	Limits   Limits
@@ -35,6 +36,15 @@ type Gate struct {
 	Command
 	Advisory bool // its result is shown to reviewers, and refuses nothing
 }
+
+// An Approval says who approves what has passed the gates.
+type Approval string
+
+// The approvals.
+const (
+	ByPerson Approval = "person"
+	ByGates  Approval = "gates" // nobody has to look
+)
 
 // A Forge is where pull requests are made.
 type Forge string
@@ -71,6 +81,7 @@ var gateShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {name: 
 var configShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {gates: [{name: NAME, run: COMMAND}]}", Also: distinctGates, Fields: []document.Field{
 	{Name: "setup", Shape: &document.Shape{Kind: document.ShapeObject, Hint: "write {run: COMMAND}", Fields: []document.Field{runField, timeoutField}}, Doc: "prepares a new worktree"},
 	{Name: "gates", Shape: &document.Shape{Kind: document.ShapeList, Max: maxGates, Elem: gateShape}, Doc: "commands that a tree has to pass", Elsewhere: []string{"checks", "tests"}},
+	{Name: "approval", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(ByPerson), string(ByGates)}}, Default: string(ByPerson), Doc: "who approves what has passed the gates", Elsewhere: []string{"review", "reviewers"}},
 	{Name: "merge", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(Squash), string(Merge)}}, Default: string(Squash), Doc: "how commits come to the target", Elsewhere: []string{"strategy"}},
 	{Name: "forge", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(NoForge), string(GitHub)}}, Default: string(NoForge), Doc: "where pull requests are made"},
 	{Name: "timeouts", Shape: &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{
@@ -107,7 +118,7 @@ func ParseConfig(name string, src []byte) (*Config, error) {
 		return nil, e.Problems
 	}
 	m, _ := normal.(map[string]any)
-	c := &Config{Strategy: Strategy(textOf(m, "merge")), Forge: Forge(textOf(m, "forge"))}
+	c := &Config{Approval: Approval(textOf(m, "approval")), Strategy: Strategy(textOf(m, "merge")), Forge: Forge(textOf(m, "forge"))}
 	if setup, ok := m["setup"].(map[string]any); ok {
 		command := commandOf(setup)
 		c.Setup = &command
@@ -142,7 +153,7 @@ func (r *Repo) Config(ctx context.Context, commit string) (*Config, error) {
 		return nil, err
 	}
 	if !blobPattern.MatchString(there) {
-		return &Config{Strategy: Squash, Forge: NoForge}, nil
+		return &Config{Approval: ByPerson, Strategy: Squash, Forge: NoForge}, nil
 	}
 	text, err := r.git(ctx, "cat-file", "blob", commit+":"+ConfigFile)
 	if err != nil {

@@ -131,7 +131,7 @@ func (c *Crew) gated(ctx context.Context, t *trial) error {
 	if len(t.gates) == 0 {
 		return nil
 	}
-	tree, err := c.Repo.git(ctx, "rev-parse", "--verify", "--quiet", t.commit+"^{tree}")
+	tree, err := c.Repo.tree(ctx, t.commit)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (c *Crew) try(ctx context.Context, t *trial) (*Checks, error) {
 		return nil, err
 	}
 	defer lock.Release()
-	tree, err := c.Repo.git(ctx, "rev-parse", "--verify", "--quiet", t.commit+"^{tree}")
+	tree, err := c.Repo.tree(ctx, t.commit)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ timeouts: {stale: 1m}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Config{Setup: &Command{"npm ci", 10 * time.Minute}, Strategy: Merge, Forge: NoForge, Limits: Limits{Stale: time.Minute},
+	want := &Config{Setup: &Command{"npm ci", 10 * time.Minute}, Approval: ByPerson, Strategy: Merge, Forge: NoForge, Limits: Limits{Stale: time.Minute},
 		Gates: []Gate{{Name: "build", Command: Command{"go build ./...", 10 * time.Minute}}, {Name: "review", Command: Command{"./review", time.Minute}, Advisory: true}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -71,7 +71,7 @@ func (c *Crew) Launch(ctx context.Context, id string, argv []string) (*Member, e
 	}
 	switch {
 	case err != nil:
-		return nil, &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("the runner of member %s has ended at once: %s", id, lastLine(log.Name())), Err: err}
+		return nil, &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("the runner of member %s has ended at once: %s", id, lastLine(log.Name()))}
 	case said.Message != "":
 		return nil, &pawl.Error{Kind: said.Kind, Message: said.Message, Hint: said.Hint}
 	}

@@ -111,6 +111,9 @@ func (c *Crew) decided(ctx context.Context, m *Member, head string, by Caller) (
 	return r, a, nil
 }
 
+// ErrBehind is wrapped by the error of Approve for a branch that is behind its target.
+var ErrBehind = errors.New("it is behind its target")
+
 // Approve approves the head that was submitted; head, if not empty, must be its beginning. A branch
 // that is behind its target has to be rebased first (C7).
 func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member, error) {
@@ -140,7 +143,7 @@ func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member
 		case err != nil:
 			return nil, err
 		case !in:
-			return nil, pawl.Errorf(pawl.Conflict, "the branch %s is behind %s: it has to be rebased on %s and submitted again", a.Branch, a.Target, short(target))
+			return nil, &pawl.Error{Kind: pawl.Conflict, Err: ErrBehind, Message: fmt.Sprintf("the branch %s has to be rebased on %s (%s) and submitted again", a.Branch, a.Target, short(target))}
 		}
 		if err := c.gated(ctx, &trial{m, a, r.Head, target, config.Gates}); err != nil {
 			return nil, err

@@ -137,6 +137,11 @@ func (r *Repo) Commit(ctx context.Context, name string) (string, error) {
 	return commit, err
 }
 
+// tree returns the tree of a commit.
+func (r *Repo) tree(ctx context.Context, commit string) (string, error) {
+	return r.git(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
+}
+
 func short(commit string) string { return commit[:min(len(commit), 12)] }
 
 // A Tree is the state of a worktree.
