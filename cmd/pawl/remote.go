@@ -86,7 +86,7 @@ func (a *app) noCredentials(why, hint string) error {
 
 // insteadOf says what to do instead of a command that does not work through a server.
 func insteadOf(c *cobra.Command) string {
-	if name := c.Name(); name == "run" || name == "exec" {
+	if name := pathOf(c); name == "run" || name == "exec" {
 		return "submit the workflow to the workers of the server with: pawl submit FILE --wait"
 	}
 	return "leave out --server, on a machine that reaches the database"

@@ -1,0 +1,38 @@
+package crew
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// MaxPrompt is the longest prompt of a task, in bytes: programs get it as a variable.
+const MaxPrompt = 64 << 10
+
+// AssignChecked is Assign for a prompt from outside.
+func (c *Crew) AssignChecked(ctx context.Context, id string, t Task, by Caller) (*Member, error) {
+	switch {
+	case len(t.Prompt) > MaxPrompt:
+		return nil, pawl.Errorf(pawl.Invalid, "the prompt has more than %d bytes; name a file of the repository in it instead", MaxPrompt)
+	case !utf8.ValidString(t.Prompt) || strings.ContainsRune(t.Prompt, 0):
+		return nil, pawl.Errorf(pawl.Invalid, "the prompt of the task is no text; allowed: UTF-8 without NUL")
+	}
+	return c.Assign(ctx, id, t, by)
+}
+
+// BeatOf is Beat for whoever may not know the epoch: 0 is the present one.
+func (c *Crew) BeatOf(id string, epoch int64, note string) (*Beat, error) {
+	if epoch == 0 {
+		m, err := c.Load(id)
+		if err != nil {
+			return nil, err
+		}
+		epoch = m.Epoch
+	}
+	return c.Beat(id, epoch, note)
+}
+
+// WithDefaults returns the limits with the defaults for those that are 0.
+func (l Limits) WithDefaults() Limits { return l.withDefaults() }
