@@ -33,9 +33,11 @@ func (k *crewApp) newReview() *cobra.Command {
 	form, wait, timeout := formText, false, time.Duration(0)
 	c := &cobra.Command{
 		Use: "review [MEMBER]", Short: "Show the review of a member's work",
-		Long: `Show what a member has submitted and what became of it. The exit code is 0 once somebody has
-decided, and 10 before: a hook of an agent can use that. With --wait the command waits for the
-decision, for --timeout at most.`,
+		Long: `Show what a member has submitted and what became of it. As long as nobody has decided, the gates
+of crew.yaml run on it first, unless they have passed already; they are commands that the target
+wants to succeed. The exit code is 0 once somebody has decided, 7 if a gate has failed, and 10
+before: a hook of an agent can use that. With --wait the command waits for the decision, for
+--timeout at most.`,
 		Example: "  pawl crew review auth\n  pawl crew review --wait --timeout 1h",
 		Args:    want(0, 1, "one MEMBER"), ValidArgsFunction: k.completeMembers,
 		RunE: k.on(func(ctx context.Context, cr *crew.Crew, args []string) error {
@@ -49,11 +51,22 @@ decision, for --timeout at most.`,
 			}
 			defer cancel()
 			r, err := cr.Reviewed(ctx, id)
-			for wait && err == nil && r.Pending() && sleep.For(ctx, crewPause) {
-				r, err = cr.Reviewed(ctx, id)
-			}
 			if err != nil {
 				return err
+			}
+			var checks *crew.Checks
+			if r.Pending() {
+				if checks, err = cr.Check(ctx, id); err != nil {
+					return err
+				}
+			}
+			for wait && r.Pending() && checks.Err() == nil && sleep.For(ctx, crewPause) {
+				if r, err = cr.Reviewed(ctx, id); err != nil {
+					return err
+				}
+			}
+			if checks != nil {
+				r.Checks = checks
 			}
 			return k.reviewed(form, r)
 		}),
@@ -66,6 +79,9 @@ decision, for --timeout at most.`,
 
 func (k *crewApp) reviewed(form string, r *crew.Reviewed) error {
 	if err := k.show(form, r, func() error { console.CrewReview(k.stdout, r); return nil }); err != nil || !r.Pending() {
+		return err
+	}
+	if err := r.Checks.Err(); err != nil {
 		return err
 	}
 	console.Say(k.stderr, "hint", "nobody has decided yet; do it with: pawl crew approve "+r.ID+", or pawl crew request-changes "+r.ID)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -108,23 +110,38 @@ MEMBER/TASK.2 for the second attempt. It is made when the member starts.`,
 }
 
 const crewStartLong = `Run the program of a member in the worktree of its task, until the program ends: the COMMAND, or
-the one that "pawl crew spawn" was given. A member whose work has come back is started again in
-the same worktree.
+what "pawl crew spawn" was given. A member whose work has come back is started again in the same
+worktree. If an attempt fails and another one is left, that begins 10 s later, and so on; with
+--once it does not.
 
 The program has no input, its output goes to files that "pawl crew log" shows, and it sees
 PAWL_WORKER, PAWL_TASK, PAWL_PROMPT and what else docs/crew.md lists. When it ends, whatever it
 has left running is killed. If it ended well (code 0) and has not submitted its work, the work
-is submitted; otherwise the attempt has failed, and the exit code is 1. Ctrl-C stops it.
+is submitted; otherwise the attempt has failed, and so has the command (exit 1). Ctrl-C stops it.
 
 As long as this command runs, it beats for the member. If it is killed, the program is, too, and
-patrol knows at once.`
+patrol knows at once. With --detach the command returns once the member works, and another
+process does all that.`
+
+// A crewStart has the flags of a start.
+type crewStart struct {
+	reason string
+	once   bool
+	detach bool
+}
+
+func (o *crewStart) bind(c *cobra.Command) {
+	bindReason(c, &o.reason)
+	c.Flags().BoolVar(&o.once, "once", false, "begin no further attempt if this one fails")
+	c.Flags().BoolVar(&o.detach, "detach", false, "return once the member works")
+}
 
 func (k *crewApp) newStart() *cobra.Command {
-	var change crewChange
+	var o crewStart
 	form := formText
 	c := &cobra.Command{
 		Use: "start [MEMBER] [-- COMMAND ARG...]", Short: "Run the program of a member on its task", Long: crewStartLong,
-		Example: "  pawl crew start auth\n  pawl crew start docs -- sh -c 'make docs && git commit -am docs'",
+		Example: "  pawl crew start auth --detach\n  pawl crew start docs -- sh -c 'make docs && git commit -am docs'",
 		Args:    k.wantBeforeDash(0, 1, "one MEMBER"), ValidArgsFunction: k.completeMembers,
 	}
 	c.RunE = k.on(func(ctx context.Context, cr *crew.Crew, args []string) error {
@@ -133,16 +150,16 @@ func (k *crewApp) newStart() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return k.start(ctx, cr, id, argv, form, change)
+		return k.start(ctx, cr, id, argv, form, o)
 	})
 	k.bind(c, &form, "the member, after the program has ended")
-	change.bind(c)
+	o.bind(c)
 	return c
 }
 
 func (k *crewApp) newRun() *cobra.Command {
-	var o crewTask
-	var change crewChange
+	var task crewTask
+	var o crewStart
 	form := formText
 	c := &cobra.Command{
 		Use: "run MEMBER TASK [-- COMMAND ARG...]", Short: "Give a task to a member, and start it",
@@ -153,44 +170,84 @@ func (k *crewApp) newRun() *cobra.Command {
 	c.RunE = k.on(func(ctx context.Context, cr *crew.Crew, args []string) error {
 		names, argv := aroundDash(c, args)
 		if len(argv) == 0 { // rather before it has the task
-			if _, err := cr.ProgramOf(names[0]); err != nil {
+			if _, err := cr.AgentOf(names[0]); err != nil {
 				return err
 			}
 		}
-		m, err := k.assign(ctx, cr, names[0], names[1], o, change)
+		m, err := k.assign(ctx, cr, names[0], names[1], task, crewChange{reason: o.reason})
 		if err != nil {
 			return err
 		}
-		change.version = 0
-		return k.start(ctx, cr, m.ID, argv, form, change)
+		return k.start(ctx, cr, m.ID, argv, form, o)
 	})
 	k.bind(c, &form, "the member, after the program has ended")
+	task.bind(c)
 	o.bind(c)
-	change.bind(c)
 	return c
 }
 
-// start runs the program of a member to its end.
-func (k *crewApp) start(ctx context.Context, cr *crew.Crew, id string, argv []string, form string, change crewChange) (err error) {
-	if len(argv) == 0 {
-		if argv, err = cr.ProgramOf(id); err != nil {
-			return err
-		}
+// start runs the program of a member, and then those of its further attempts.
+func (k *crewApp) start(ctx context.Context, cr *crew.Crew, id string, argv []string, form string, o crewStart) error {
+	if o.detach {
+		return k.detach(ctx, cr, id, argv, form, o)
 	}
-	by, err := k.caller(id, change)
+	by, err := k.caller(id, crewChange{reason: o.reason})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(k.stderr, "member %s works, pid %d; stop with Ctrl-C\n", id, os.Getpid())
-	m, err := cr.Run(ctx, id, crew.Program{Argv: argv}, by, nil)
+	program := func(m *crew.Member) (crew.Program, error) { return k.program(cr, m, argv) }
+	begun := func(m *crew.Member) {
+		crew.Ready(nil)
+		fmt.Fprintf(k.stderr, "member %s works on %s; stop it with Ctrl-C\n", id, m.Task)
+	}
+	run := cr.RunAll
+	if o.once {
+		run = cr.RunOnce
+	}
+	m, err := run(ctx, id, program, by, begun)
+	if err == nil && (m.State == lifecycle.MemberAssigned || m.State == lifecycle.MemberFailed) {
+		err = &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("member %s: %s", id, m.LastError), Hint: "see what the program has printed with: pawl crew log " + id}
+	}
+	crew.Ready(err)
+	if m == nil {
+		return err
+	}
+	return errors.Join(k.changed(form, m), err)
+}
+
+// program returns what works for a member: a command line, or what the member was spawned with.
+func (k *crewApp) program(cr *crew.Crew, m *crew.Member, argv []string) (crew.Program, error) {
+	if len(argv) > 0 {
+		return crew.Program{Argv: argv}, nil
+	}
+	return cr.ProgramFor(m, k.agentProfiles())
+}
+
+// agentProfiles returns the folder of the user's profiles of agents, or nothing.
+func (k *crewApp) agentProfiles() string {
+	dir := k.getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(k.getenv("HOME"), ".config")
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, filepath.FromSlash(crew.ProfilesDir))
+}
+
+// detach starts this program again as the runner of a member, on its own.
+func (k *crewApp) detach(ctx context.Context, cr *crew.Crew, id string, argv []string, form string, o crewStart) error {
+	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	if err := k.changed(form, m); err != nil {
+	runner := []string{self, "crew", "start", id, "--repo", cr.Repo.Root, "--reason", o.reason, fmt.Sprintf("--once=%t", o.once)}
+	if len(argv) > 0 {
+		runner = append(append(runner, "--"), argv...)
+	}
+	m, err := cr.Launch(ctx, id, runner)
+	if err != nil {
 		return err
 	}
-	if m.State == lifecycle.MemberAssigned || m.State == lifecycle.MemberFailed {
-		return &pawl.Error{Kind: pawl.Internal, Message: fmt.Sprintf("member %s: %s", id, m.LastError), Hint: "see what the program has printed with: pawl crew log " + id}
-	}
-	return nil
+	return k.changed(form, m)
 }

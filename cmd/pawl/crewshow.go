@@ -91,24 +91,17 @@ func (k *crewApp) newLog() *cobra.Command {
 	form, lines, epoch := formText, 0, int64(0)
 	c := &cobra.Command{
 		Use: "log [MEMBER]", Aliases: []string{"logs"}, Short: "Show what the program of a member has printed",
-		Long: `Show what the program of a member has printed for its present assignment, or for that of an
-earlier --epoch: its stdout, and on stderr its stderr. At most the last MiB of each is shown.`,
+		Long: `Show what the program of a member has printed when it ran last, or for the assignment of an
+--epoch: its stdout, and on stderr its stderr. At most the last MiB of each is shown.`,
 		Example: "  pawl crew log auth\n  pawl crew log auth --tail 20",
 		Args:    want(0, 1, "one MEMBER"), ValidArgsFunction: k.completeMembers,
 		RunE: k.on(func(_ context.Context, cr *crew.Crew, args []string) error {
-			if lines < 0 {
-				return usage("", "--tail %d: want 0 or more", lines)
+			if lines < 0 || epoch < 0 {
+				return usage("", "--tail %d, --epoch %d: want 0 or more", lines, epoch)
 			}
 			id, err := k.member(args)
 			if err != nil {
 				return err
-			}
-			m, err := cr.Load(id)
-			if err != nil {
-				return err
-			}
-			if epoch == 0 {
-				epoch = m.Epoch
 			}
 			o, err := cr.OutputOf(id, epoch, lines)
 			if err != nil {
@@ -119,7 +112,7 @@ earlier --epoch: its stdout, and on stderr its stderr. At most the last MiB of e
 	}
 	k.bind(c, &form, "both streams as texts")
 	c.Flags().IntVar(&lines, "tail", 0, "only so many of the last lines of each stream; 0 is all")
-	c.Flags().Int64Var(&epoch, "epoch", 0, "an earlier assignment, as in \"pawl crew history\"; default the present one")
+	c.Flags().Int64Var(&epoch, "epoch", 0, "the number of an assignment; default the newest for which it ran")
 	return c
 }
 

@@ -51,14 +51,17 @@ func (k *crewApp) changed(form string, m *crew.Member) error {
 
 func (k *crewApp) newSpawn() *cobra.Command {
 	var o crewChange
+	var agent crew.Agent
 	form := formText
 	c := &cobra.Command{
 		Use: "spawn MEMBER [-- COMMAND ARG...]", Short: "Add a member",
 		Long: `Add a member. Its id has lower-case letters and digits, with single hyphens between them.
 
-The COMMAND is what "pawl crew start" and "run" start for it if they name none. It is searched
-in PATH, or, with a slash, from the worktree of the task. docs/crew.md says what it sees.`,
-		Example: "  pawl crew spawn auth -- ./agent.sh\n  pawl crew spawn docs",
+--agent or the COMMAND is what "pawl crew start" and "run" start for it if they name nothing. An
+agent is a profile: aider, claude, codex, gemini, goose, script, or a file NAME.yaml in
+~/.config/pawl/agents. A COMMAND is searched in PATH or, with a slash, from the worktree of the
+task. docs/crew.md says what it sees.`,
+		Example: "  pawl crew spawn auth --agent claude\n  pawl crew spawn docs -- ./agent.sh",
 		Args:    k.wantBeforeDash(1, 1, "the id of a MEMBER"),
 	}
 	c.RunE = k.on(func(ctx context.Context, cr *crew.Crew, args []string) error {
@@ -67,12 +70,20 @@ in PATH, or, with a slash, from the worktree of the task. docs/crew.md says what
 		if err != nil {
 			return err
 		}
+		switch agent.Argv = argv; {
+		case agent.Profile != "" && len(argv) > 0:
+			return usage("", "--agent %s and a COMMAND: want one of them", agent.Profile)
+		case agent.Profile != "":
+			if _, err := crew.FindProfile(k.agentProfiles(), agent.Profile); err != nil {
+				return err
+			}
+		}
 		m, err := cr.Spawn(ctx, names[0], crew.Move{Actor: by.Actor, Reason: o.reason})
 		if err != nil {
 			return err
 		}
-		if len(argv) > 0 {
-			if err := cr.SetProgram(m.ID, argv); err != nil {
+		if agent.Profile != "" || len(argv) > 0 {
+			if err := cr.SetAgent(m.ID, agent); err != nil {
 				return err
 			}
 		}
@@ -80,6 +91,7 @@ in PATH, or, with a slash, from the worktree of the task. docs/crew.md says what
 	})
 	k.bind(c, &form, "the member")
 	bindReason(c, &o.reason)
+	c.Flags().StringVar(&agent.Profile, "agent", "", "the profile of an agent program")
 	return c
 }
 

@@ -26,7 +26,9 @@ func (a *app) locate(c *cobra.Command) error {
 		return err
 	}
 	switch {
-	case a.server+a.profile != "" && (at == onData || at == onHost):
+	case a.server+a.profile != "" && at == onHost:
+		return usage("leave it out", "%s works on this host, and not through a server", c.CommandPath())
+	case a.server+a.profile != "" && at == onData:
 		return usage(insteadOf(c), "%s works on the database, and not through a server", c.CommandPath())
 	case a.profile != "":
 		return a.useProfile()

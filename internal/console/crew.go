@@ -164,6 +164,13 @@ func CrewReview(w io.Writer, r *crew.Reviewed) {
 		{"decided", strings.TrimRight(r.Review.By+"  "+r.Review.Text, " ")}, {"uncommitted", strings.Join(r.Diff.Dirty, ", ")},
 	})
 	fmt.Fprintln(w, PrintableLines(r.Diff.Stat))
+	if r.Checks == nil {
+		return
+	}
+	for _, one := range r.Checks.List {
+		line := fmt.Sprintf("gate %s  %s  %s  %s", one.Gate, one.State, Duration(time.Duration(one.Seconds*float64(time.Second))), one.Reason)
+		fmt.Fprintln(w, Printable(strings.TrimRight(line, " ")))
+	}
 }
 
 // CrewQueue lists what waits to land.

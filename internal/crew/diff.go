@@ -77,7 +77,8 @@ type Reviewed struct {
 	Decision  string        `json:"review_state"` // pending, approved or changes_requested
 	Review    *Review       `json:"review"`
 	MaxRounds int           `json:"max_rounds"`
-	Diff      *Diff         `json:"diff"` // without its patch
+	Checks    *Checks       `json:"gates"` // their last results; nil if they have not run
+	Diff      *Diff         `json:"diff"`  // without its patch
 }
 
 // Pending reports whether somebody has to decide.
@@ -97,5 +98,18 @@ func (c *Crew) Reviewed(ctx context.Context, id string) (*Reviewed, error) {
 		return nil, err
 	}
 	d.Patch = ""
-	return &Reviewed{ID: id, State: s.Member.State, Decision: string(s.Member.Review), Review: s.Review, MaxRounds: maxRounds, Diff: d}, nil
+	checks, err := c.checks(s.Member)
+	if err != nil {
+		return nil, err
+	}
+	return &Reviewed{Checks: checks, ID: id, State: s.Member.State, Decision: string(s.Member.Review), Review: s.Review, MaxRounds: maxRounds, Diff: d}, nil
+}
+
+// Err returns a *GateError if a gate refuses the tree, and an error of kind Unavailable if one could not
+// be run.
+func (c *Checks) Err() error {
+	if c == nil {
+		return nil
+	}
+	return c.Refusal().err()
 }

@@ -22,6 +22,19 @@ func (c *Crew) AssignChecked(ctx context.Context, id string, t Task, by Caller) 
 	return c.Assign(ctx, id, t, by)
 }
 
+// RunOnce is RunAll without further attempts.
+func (c *Crew) RunOnce(ctx context.Context, id string, next func(*Member) (Program, error), by Caller, begun func(*Member)) (*Member, error) {
+	m, err := c.Settle(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := next(m)
+	if err != nil {
+		return nil, err
+	}
+	return c.Run(ctx, id, p, by, begun)
+}
+
 // BeatOf is Beat for whoever may not know the epoch: 0 is the present one.
 func (c *Crew) BeatOf(id string, epoch int64, note string) (*Beat, error) {
 	if epoch == 0 {
