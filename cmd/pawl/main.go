@@ -5,10 +5,12 @@ package main
 import (
 	"os"
 
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/heap"
 )
 
 func main() {
+	durable.SelftestChild()
 	heap.Govern()
 	os.Exit(processOf(os.Args[1:]).main())
 }

@@ -61,7 +61,7 @@ A script runs each command of "both" on a database and through a server on it, a
 | both | the database, or a server: ` + "`--server`, `--profile`, `PAWL_SERVER`, `PAWL_PROFILE` or a default profile" + ` |
 | files | files alone; with ` + "`--server` or `--profile`" + ` the server does the computing, and variables are ignored |
 | database | a database that this host reaches; ` + "`--server` and `--profile`" + ` are exit code 2, and variables that name a server are ignored |
-| this host | programs of this host, without a database; ` + "`--server` and `--profile`" + ` are exit code 2 |
+| this host | programs and repositories of this host, without a database; ` + "`--server` and `--profile`" + ` are exit code 2 |
 | neither | the program itself, and its configuration |
 
 A command that changes something says ` + "`on NAME (URL)`" + ` if the server is on another host, and asks for consent if its

@@ -26,7 +26,9 @@ func (a *app) locate(c *cobra.Command) error {
 		return err
 	}
 	switch {
-	case a.server+a.profile != "" && (at == onData || at == onHost):
+	case a.server+a.profile != "" && at == onHost:
+		return usage("leave it out", "%s works on this host, and not through a server", c.CommandPath())
+	case a.server+a.profile != "" && at == onData:
 		return usage(insteadOf(c), "%s works on the database, and not through a server", c.CommandPath())
 	case a.profile != "":
 		return a.useProfile()
@@ -86,7 +88,7 @@ func (a *app) noCredentials(why, hint string) error {
 
 // insteadOf says what to do instead of a command that does not work through a server.
 func insteadOf(c *cobra.Command) string {
-	if name := c.Name(); name == "run" || name == "exec" {
+	if name := pathOf(c); name == "run" || name == "exec" {
 		return "submit the workflow to the workers of the server with: pawl submit FILE --wait"
 	}
 	return "leave out --server, on a machine that reaches the database"

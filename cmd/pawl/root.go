@@ -72,8 +72,8 @@ Times on a terminal are local, or in UTC with --utc. In files and pipes, in JSON
 sentences of "pawl job why" they are in UTC.
 
 Exit codes: 0 ok, 1 failed (the job or the check), 2 usage or invalid input, 3 not found,
-4 not allowed, 5 conflict, 6 busy or unavailable, 124 the job timed out, 130 interrupted.
-Data goes to stdout, messages to stderr.`
+4 not allowed, 5 conflict, 6 busy or unavailable, 124 the job timed out, 130 interrupted; "pawl
+crew" has more. Data goes to stdout, messages to stderr.`
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -130,7 +130,7 @@ func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newRun(a), newSubmit(a), newExec(a),
 		newDev(a), newServer(a), newWorker(a),
-		newSupervise(a), newService(a),
+		newSupervise(a), newService(a), newCrew(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
 		newWorkflow(a), newSchedule(a), newToken(a), newWebhook(a), newProfile(a),
 		newJobs(a), newJob(a), newWatch(a), newStep(a), newApprove(a), newReject(a), newQueue(a), newQuota(a),

@@ -187,6 +187,9 @@ func codeOf(err error) int {
 	case errors.Is(err, store.ErrNotFound):
 		return codeNotFound
 	}
+	if code := crewCode(err); code != codeOK {
+		return code
+	}
 	return codes[pawl.KindOf(err)]
 }
 

@@ -155,14 +155,14 @@ func (l *jobLines) Show(v *pawl.JobView) {
 
 // lines returns the lines about jobs in a form.
 func (a *app) lines(form string) *jobLines {
-	l := &jobLines{w: a.stdout, line: jsonLine, last: map[string]string{}}
+	l := &jobLines{w: a.stdout, line: jsonLine[*pawl.JobView], last: map[string]string{}}
 	if form == formText {
 		l.line = func(v *pawl.JobView) (string, error) { return console.JobLine(v, a.outZone()), nil }
 	}
 	return l
 }
 
-func jsonLine(v *pawl.JobView) (string, error) {
+func jsonLine[T any](v T) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
