@@ -58,6 +58,7 @@ var order = [][]string{
 	{"internal/engine"},
 	{"internal/age"},
 	{"internal/crew"},
+	{"internal/crewstep"},
 	{"local"},
 	{"pawltest"},
 	{"supervisor"},

@@ -599,7 +599,7 @@ func (w *Worker) attempt(ctx context.Context, c *claim, r *link.Report) {
 // (T8).
 func checked(r Result, t *Task) Result {
 	limit := t.Limits.withDefaults().Output
-	if t.Work.Kind == workflow.KindHandler && t.Output == workflow.OutputNone {
+	if t.Work.Kind.Encodes() && t.Output == workflow.OutputNone {
 		r.Output = nil
 	}
 	switch {

@@ -203,6 +203,8 @@ func (s *Step) kind() Kind {
 		return KindRun
 	case s.HTTP != nil:
 		return KindHTTP
+	case s.Crew != nil:
+		return KindCrew
 	case s.Approval != nil:
 		return KindApproval
 	case s.Sleep != "":

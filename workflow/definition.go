@@ -29,6 +29,8 @@ const (
 	KindHTTP    Kind = "http"    // one request
 	KindHandler Kind = "handler" // a Go handler, or a worker in any language
 
+	KindCrew Kind = "crew" // a task of a member of a crew, until it has landed
+
 	KindApproval Kind = "approval" // waits for a person
 	KindSleep    Kind = "sleep"    // waits for a time
 	KindEvent    Kind = "event"    // waits for a signal
@@ -40,6 +42,10 @@ const (
 func (k Kind) Waits() bool {
 	return k == KindApproval || k == KindSleep || k == KindEvent || k == KindWorkflow
 }
+
+// Encodes reports whether what runs a step of the kind gives its output as JSON, and has its input in
+// Work.With.
+func (k Kind) Encodes() bool { return k == KindHandler || k == KindCrew }
 
 // Hook says when a hook runs.
 type Hook string

@@ -152,7 +152,7 @@ func (e *examiner) companions(path string, v *document.Value, kind Kind, m map[s
 		}
 	}
 	only("env", process, "it belongs to command and run")
-	only("dir", process, "it belongs to command and run")
+	only("dir", process || kind == KindCrew, "it belongs to command, run and crew")
 	only("with", kind == KindHandler, "it belongs to handler")
 	if !isHook(path) {
 		only("inputs", kind == KindWorkflow, "they belong to workflow")
@@ -188,15 +188,17 @@ var ownLimit = map[Kind]string{
 	KindWorkflow: "the child workflow has its own",
 }
 
+var outputOf = map[Kind]string{KindHandler: "handler", KindCrew: "step with crew"}
+
 func (e *examiner) outputMode(path string, kind Kind, m map[string]any) {
 	if m["output"] == "" {
 		delete(m, "output") // as if it was not written
 	}
-	if m["output"] == nil && kind == KindHandler {
+	if m["output"] == nil && kind.Encodes() {
 		m["output"] = string(OutputJSON)
 	}
-	if mode := m["output"]; kind == KindHandler && mode != string(OutputJSON) && mode != string(OutputNone) {
-		e.ReportAt(path+".output", fmt.Sprintf("the output of a handler is JSON; %q is not possible", mode), "use json or none")
+	if mode := m["output"]; kind.Encodes() && mode != string(OutputJSON) && mode != string(OutputNone) {
+		e.ReportAt(path+".output", fmt.Sprintf("the output of a %s is JSON; %q is not possible", outputOf[kind], mode), "use json or none")
 	}
 }
 

@@ -62,7 +62,7 @@ type InputSchema struct {
 }
 
 // A Step is one step as it is written. It has exactly one of Command, Run,
-// HTTP, Handler, Approval, Sleep, Event and Workflow. Strings marked with (e)
+// HTTP, Handler, Crew, Approval, Sleep, Event and Workflow. Strings marked with (e)
 // may hold expressions.
 type Step struct {
 	ID       string            `json:"id,omitempty"`
@@ -83,6 +83,8 @@ type Step struct {
 	Handler string   `json:"handler,omitempty"`
 	With    any      `json:"with,omitempty"` // of a Handler: any JSON value (e)
 
+	Crew *CrewStep `json:"crew,omitempty"`
+
 	Approval *ApprovalStep  `json:"approval,omitempty"`
 	Sleep    string         `json:"sleep,omitempty"` // (e) a duration
 	Event    *EventStep     `json:"event,omitempty"`
@@ -93,6 +95,26 @@ type Step struct {
 	Priority     int           `json:"priority,omitempty"`
 	QueueTimeout time.Duration `json:"-"` // default none
 	Isolation    Isolation     `json:"isolation,omitempty"`
+}
+
+// CrewStep gives a task to a member of a crew.
+type CrewStep struct {
+	Member      string `json:"member,omitempty"`       // (e)
+	Task        string `json:"task,omitempty"`         // (e)
+	Prompt      string `json:"prompt,omitempty"`       // (e)
+	Target      string `json:"target,omitempty"`       // (e) default the branch of the main worktree
+	MaxAttempts int    `json:"max_attempts,omitempty"` // default 3
+}
+
+// value returns what is written, for a template.
+func (s *CrewStep) value() map[string]any {
+	m := map[string]any{"max_attempts": s.MaxAttempts}
+	for key, text := range map[string]string{"member": s.Member, "task": s.Task, "prompt": s.Prompt, "target": s.Target} {
+		if text != "" {
+			m[key] = text
+		}
+	}
+	return m
 }
 
 // ApprovalStep asks a person.

@@ -158,6 +158,8 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 		Doc: "The name of a handler: a Go function of a worker."},
 	{Name: "with", Shape: anyShape,
 		Doc: "The input of a handler: any value, with expressions in its strings."},
+	{Name: "crew", Shape: crewShape,
+		Doc: "Gives a task to a member of a crew, and is done when the work has landed. Its output is {member, task, target, branch, commit, attempt}."},
 	{Name: "approval", Keep: true, Shape: approvalShape,
 		Doc: "Waits for a person to approve."},
 	{Name: "sleep", Keep: true, Shape: &document.Shape{Kind: document.ShapeOwn, Own: pauseOwn, Max: MaxText, Least: 0, Most: MaxTimeout},
@@ -263,8 +265,21 @@ var httpShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoHTTP)
 		Doc: "The statuses that are a success. Default any from 200 to 299."},
 }}
 
+var crewShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{
+	{Name: "member", Required: true, Shape: textShape, Elsewhere: []string{"worker", "agent"},
+		Doc: "Who does it. While it does something else, the step waits."},
+	{Name: "task", Required: true, Shape: textShape,
+		Doc: "The id of the task: letters, digits, '.', '_' and '-'."},
+	{Name: "prompt", Shape: textShape,
+		Doc: "What is to be done."},
+	{Name: "target", Shape: textShape,
+		Doc: "The branch on which the work is to land. Without it, the one that is checked out in the main worktree."},
+	{Name: "max_attempts", Default: 3, Shape: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: 100},
+		Doc: "How many attempts the member has."},
+}}
+
 // stepKinds are the keys of which a step has exactly one.
-var stepKinds = slices.Concat(workKinds, []string{"approval", "sleep", "event", "workflow"})
+var stepKinds = slices.Concat(workKinds, []string{"crew", "approval", "sleep", "event", "workflow"})
 
 // workKinds are those that a worker runs. A hook is one of them.
 var workKinds = []string{"command", "run", "http", "handler"}

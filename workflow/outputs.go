@@ -8,7 +8,7 @@ func (c *compilation) outputs() {
 	for i := range c.d.Nodes {
 		n := &c.d.Nodes[i]
 		n.used = used.has(i + 1)
-		written := n.Output != "" && n.Output != OutputNone && n.Kind != KindHandler // the mode of a handler is a default
+		written := n.Output != "" && n.Output != OutputNone && !n.Kind.Encodes() // the mode of a handler is a default
 		n.Gathers = n.Fans() && (written || n.used || c.d.handsOn(n))
 		switch {
 		case n.Kind.Waits() || n.Output != "":
@@ -38,7 +38,7 @@ func (c *compilation) used() *nodeSet {
 func (d *Definition) handsOn(n *Node) bool {
 	for _, next := range n.Dependents {
 		switch d.Nodes[next-1].Kind {
-		case KindCommand, KindRun, KindHandler:
+		case KindCommand, KindRun, KindHandler, KindCrew:
 			return true
 		}
 	}

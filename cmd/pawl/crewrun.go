@@ -12,8 +12,10 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/crew"
+	"github.com/pawl-dev/pawl/internal/crewstep"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/worker"
 )
 
 // wantBeforeDash is want for the arguments before "--".
@@ -246,13 +248,27 @@ func (k *crewApp) detach(ctx context.Context, cr *crew.Crew, id string, argv []s
 
 // launch starts this program again as the runner of a member, on its own.
 func (k *crewApp) launch(ctx context.Context, cr *crew.Crew, id string, argv []string, o crewStart) (*crew.Member, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	runner := []string{self, "crew", "start", id, "--repo", cr.Repo.Root, "--reason", o.reason, fmt.Sprintf("--once=%t", o.once)}
+	runner := append(crewRunner(cr, id), "--reason", o.reason, fmt.Sprintf("--once=%t", o.once))
 	if len(argv) > 0 {
 		runner = append(append(runner, "--"), argv...)
 	}
 	return cr.Launch(ctx, id, runner)
+}
+
+// crewRunner returns the command that runs the program of a member.
+func crewRunner(cr *crew.Crew, id string) []string {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return []string{self, "crew", "start", id, "--repo", cr.Repo.Root}
+}
+
+// crewSteps returns the handler of steps that give a task to a member of a crew.
+func (a *app) crewSteps() worker.Handler {
+	state, err := a.stateHome("set XDG_STATE_HOME", "worktrees are")
+	if err != nil {
+		return worker.Func(func(context.Context, *worker.Task) (any, error) { return nil, worker.Permanent(err) })
+	}
+	return crewstep.Handler(crewstep.Config{State: state, Runner: crewRunner})
 }

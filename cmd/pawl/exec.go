@@ -81,7 +81,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) error {
 			return err
 		}
 		s := a.session(l, done.ID, 1, false)
-		s.Worker.Handlers = handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
+		s.Worker.Handlers = a.handlers(worker.CommandConfig{Pass: []string{"*"}, Stdin: a.input()})
 		return a.settled(ctx, s)
 	})
 }

@@ -40,7 +40,7 @@ func (a *app) serveFar(ctx context.Context, s *service, node pawl.Node) error {
 			}
 			defer end()
 		}
-		handlers := handlers(worker.CommandConfig{})
+		handlers := a.handlers(worker.CommandConfig{})
 		work := a.workOf(cl, s, node, m, handlers, folder, []string{os.TempDir()})
 		return terminated(work.Run(ctx, func(id string) {
 			a.introduce(id, handlers, s.capacity)

@@ -104,7 +104,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := served(path, def); err != nil {
+	if err := a.served(path, def); err != nil {
 		return err
 	}
 	return a.onLedger(ctx, false, func(l *ledger) error {
@@ -121,8 +121,8 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 
 // served refuses a workflow that would wait forever because a step needs a handler that this
 // program does not have.
-func served(path string, def *workflow.Definition) error {
-	known := handlers(worker.CommandConfig{})
+func (a *app) served(path string, def *workflow.Definition) error {
+	known := a.handlers(worker.CommandConfig{})
 	step, handler, file := privatejob.Unserved(path, def, func(handler string) bool { return known[handler] != nil })
 	if step == "" {
 		return nil
@@ -200,7 +200,7 @@ func (a *app) announce(id pawl.ID, s shape) {
 // session returns the session that runs a private job in this process.
 func (a *app) session(l *ledger, id pawl.ID, capacity int, resumed bool) *privatejob.Session {
 	return &privatejob.Session{Store: l.store, Engine: l.engine, Client: l.client, ID: id, Resumed: resumed,
-		Worker:   worker.Config{Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: handlers(worker.CommandConfig{}), Log: a.log},
+		Worker:   worker.Config{Workspace: a.workspace, Actor: a.actor(), Capacity: capacity, Handlers: a.handlers(worker.CommandConfig{}), Log: a.log},
 		Stopping: func() { fmt.Fprintln(a.stderr, "stopping the running steps; Ctrl-C again exits at once") }}
 }
 
@@ -254,9 +254,9 @@ func teeTo(p *console.Prefixer) func(*worker.Task, string, []byte) {
 }
 
 // handlers are the kinds of steps that every worker of this program serves.
-func handlers(c worker.CommandConfig) map[string]worker.Handler {
+func (a *app) handlers(c worker.CommandConfig) map[string]worker.Handler {
 	command := worker.Command(c)
-	return map[string]worker.Handler{"command": command, "run": command, "http": worker.HTTP(worker.HTTPConfig{})}
+	return map[string]worker.Handler{"command": command, "run": command, "http": worker.HTTP(worker.HTTPConfig{}), "crew": a.crewSteps()}
 }
 
 // A shape is how a job is shown: the flag -o, and --verbose.

@@ -284,7 +284,7 @@ func (a *app) serve(c *cobra.Command, s *service) (err error) {
 
 // work runs a worker until ctx ends, and then drains it for as long as running steps may take.
 func (a *app) work(ctx context.Context, l *ledger, s *service, node pawl.Node, m *metrics.Metrics) error {
-	handlers := handlers(worker.CommandConfig{})
+	handlers := a.handlers(worker.CommandConfig{})
 	folder, err := s.folders.of(a, l.database)
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ type Assignment struct {
 	Branch   string         `json:"branch"`
 	Worktree string         `json:"worktree"`
 	Prompt   string         `json:"prompt,omitempty"`
-	Before   pawl.Timestamp `json:"not_before"` // it does not begin earlier; null for at once
+	Request  string         `json:"request,omitempty"` // of the caller, such as the id of a step
+	Before   pawl.Timestamp `json:"not_before"`        // it does not begin earlier; null for at once
 }
 
 const assignmentFile = "assignment.json"

@@ -80,3 +80,16 @@ func NewMerger(c *Crew, by Caller) *Merger {
 	by.Reason, by.Epoch = "", 0 // each landing has its own
 	return &Merger{Crew: c, By: by}
 }
+
+// LandedAs returns the commit as which the work of an assignment has landed on its target, or nothing.
+func (c *Crew) LandedAs(ctx context.Context, m *Member) (string, error) {
+	tested, err := NewMerger(c, Caller{}).tested(m)
+	if err != nil || tested == nil {
+		return "", err
+	}
+	landed, err := c.Repo.Landed(ctx, tested)
+	if err != nil || !landed {
+		return "", err
+	}
+	return tested.Commit, nil
+}

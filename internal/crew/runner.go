@@ -85,8 +85,10 @@ func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller, begun f
 		begun(m)
 	}
 	e, err := c.work(ctx, m, a, p, tree)
-	if err != nil {
-		return nil, err
+	if err != nil { // another attempt would not help
+		by.Reason = err.Error()
+		failed, fault := c.Fail(context.WithoutCancel(ctx), id, true, by)
+		return failed, errors.Join(err, fault)
 	}
 	if err := c.writeExit(dir, e); err != nil {
 		return nil, err

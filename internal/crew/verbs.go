@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -45,7 +46,7 @@ func (c *Crew) Assign(ctx context.Context, id string, t Task, by Caller) (*Membe
 		return nil, err
 	}
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
-		a := &Assignment{Task: t.ID, Attempt: 1, Target: t.Target, Base: t.Base, Prompt: t.Prompt}
+		a := &Assignment{Task: t.ID, Attempt: 1, Target: t.Target, Base: t.Base, Prompt: t.Prompt, Request: by.Request}
 		move := by.move(func(m *Member) {
 			m.begin(a, c.Now())
 			if m.MaxAttempts = t.MaxAttempts; m.MaxAttempts == 0 {
@@ -211,7 +212,7 @@ func (c *Crew) again(ctx context.Context, m *Member, event machine.Event, why te
 	if err != nil {
 		return nil, err
 	}
-	*a = Assignment{Task: before.Task, Attempt: m.Attempt + 1, Target: before.Target, Prompt: before.Prompt}
+	*a = Assignment{Task: before.Task, Attempt: m.Attempt + 1, Target: before.Target, Prompt: before.Prompt, Request: cmp.Or(by.Request, before.Request)}
 	return move, c.plan(ctx, m, a)
 }
 

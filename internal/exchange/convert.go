@@ -163,7 +163,7 @@ func stepOf(a *link.Assignment, b *link.StepInput) Step {
 // StepInput returns what a worker needs to run a step that was delivered.
 func (s *Step) StepInput() *link.StepInput {
 	w := &workflow.Work{Kind: workflow.Kind(s.Work.Kind), Argv: s.Work.Command, Script: s.Work.Run, Env: s.Work.Env, Dir: s.Work.Dir, With: s.Work.With}
-	if w.Kind == workflow.KindHandler {
+	if w.Kind.Encodes() {
 		w.Handler = s.Handler
 	}
 	if h := s.Work.HTTP; h != nil {
