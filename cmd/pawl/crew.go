@@ -47,7 +47,7 @@ func newCrew(a *app) *cobra.Command {
 	c.PersistentFlags().BoolVar(&k.json, "json", false, "the same as -o json")
 	c.AddCommand(k.newInit(), k.newDoctor(), k.newPrompt(),
 		k.newSpawn(), k.newAssign(), k.newStart(), k.newRun(), k.newHeartbeat(),
-		k.newSubmit(), k.newFail(), k.newCancel(), k.newRetry(), k.newLeave("reset"), k.newLeave("recycle"),
+		k.newSubmit(), k.newFail(), k.newCancel(), k.newRetry(), k.newReset(), k.newRecycle(),
 		k.newReview(), k.newDiff(), k.newApprove(), k.newRequestChanges(), k.newMerge(), k.newQueue(),
 		k.newPatrol(), k.newList(), k.newShow(), k.newHistory(), k.newLog(), k.newWatch(), k.newSend(), k.newInbox())
 	return c
