@@ -45,7 +45,7 @@ func newCrew(a *app) *cobra.Command {
 	})
 	c.PersistentFlags().StringVar(&k.repo, "repo", "", "a folder in the repository; default that of PAWL_CREW, or the current one")
 	c.PersistentFlags().BoolVar(&k.json, "json", false, "the same as -o json")
-	c.AddCommand(k.newInit(), k.newDoctor(), k.newPrompt(),
+	c.AddCommand(k.newInit(), k.newDoctor(), k.newPrompt(), k.newHook(),
 		k.newSpawn(), k.newAssign(), k.newStart(), k.newRun(), k.newHeartbeat(),
 		k.newSubmit(), k.newFail(), k.newCancel(), k.newRetry(), k.newReset(), k.newRecycle(),
 		k.newReview(), k.newDiff(), k.newApprove(), k.newRequestChanges(), k.newMerge(), k.newQueue(),

@@ -101,7 +101,7 @@ func TestGuides(t *testing.T) {
 	if err := os.Symlink("CLAUDE.md", path); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"AGENTS.md", ".claude/skills/pawl-crew/SKILL.md"}
+	want := []string{"AGENTS.md", ".agents/skills/pawl-crew/SKILL.md", ".claude/skills/pawl-crew/SKILL.md"}
 	if got, err := e.WriteGuides(); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
