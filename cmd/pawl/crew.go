@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/internal/files"
 )
 
 const crewLong = `A crew is several coding agents, or scripts, that work on one git repository at the same time.
@@ -69,7 +71,11 @@ func (k *crewApp) place() (dir, state string, err error) {
 	if state, err = k.stateHome("set XDG_STATE_HOME", "worktrees are"); err != nil {
 		return "", "", err
 	}
-	dir, err = filepath.Abs(k.folder())
+	if dir, err = filepath.Abs(k.folder()); err == nil {
+		if _, err = os.Stat(dir); err != nil {
+			err = files.Error(dir, err)
+		}
+	}
 	return dir, state, err
 }
 
