@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/internal/files"
 )
 
 const crewLong = `A crew is several coding agents, or scripts, that work on one git repository at the same time.
@@ -45,9 +47,9 @@ func newCrew(a *app) *cobra.Command {
 	})
 	c.PersistentFlags().StringVar(&k.repo, "repo", "", "a folder in the repository; default that of PAWL_CREW, or the current one")
 	c.PersistentFlags().BoolVar(&k.json, "json", false, "the same as -o json")
-	c.AddCommand(k.newInit(), k.newDoctor(), k.newPrompt(),
+	c.AddCommand(k.newInit(), k.newDoctor(), k.newPrompt(), k.newHook(),
 		k.newSpawn(), k.newAssign(), k.newStart(), k.newRun(), k.newHeartbeat(),
-		k.newSubmit(), k.newFail(), k.newCancel(), k.newRetry(), k.newLeave("reset"), k.newLeave("recycle"),
+		k.newSubmit(), k.newFail(), k.newCancel(), k.newRetry(), k.newReset(), k.newRecycle(),
 		k.newReview(), k.newDiff(), k.newApprove(), k.newRequestChanges(), k.newMerge(), k.newQueue(),
 		k.newPatrol(), k.newList(), k.newShow(), k.newHistory(), k.newLog(), k.newWatch(), k.newSend(), k.newInbox())
 	return c
@@ -69,7 +71,11 @@ func (k *crewApp) place() (dir, state string, err error) {
 	if state, err = k.stateHome("set XDG_STATE_HOME", "worktrees are"); err != nil {
 		return "", "", err
 	}
-	dir, err = filepath.Abs(k.folder())
+	if dir, err = filepath.Abs(k.folder()); err == nil {
+		if _, err = os.Stat(dir); err != nil {
+			err = files.Error(dir, err)
+		}
+	}
 	return dir, state, err
 }
 

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/crew"
 )
 
@@ -14,10 +17,10 @@ ignore it by a line in .git/info/exclude. Before that the version of git is chec
 newer), and after it, with a second process, that locks work on this file system. What exists
 already stays, so the command may be repeated.
 
---agents-md writes what agents have to know into AGENTS.md, and into the skill
-.claude/skills/pawl-crew/SKILL.md: a section between two lines that mark it. What you have
-written outside of it stays; the section is replaced when the command is repeated. Commit both
-files, so that the worktrees of members have them.`
+--agents-md writes what agents have to know into AGENTS.md, and into the skill pawl-crew in
+.agents/skills and .claude/skills: a section between two lines that mark it. What you have written
+outside of it stays; the section is replaced when the command is repeated. Commit these files, so
+that the worktrees of members have them.`
 
 // A crewInit is what "pawl crew init" has done.
 type crewInit struct {
@@ -117,4 +120,53 @@ earlier work has come back, what it may not do, and the commands that it may nee
 	}
 	k.bind(c, &form, "the page as a text")
 	return c
+}
+
+const crewHookLong = `For the hook of an agent program that runs when a session is about to end. In the program of a
+member whose work is not submitted, the command says on stderr what is left to do, and its exit
+code is 2, by which the session goes on. Otherwise it is 0, and so it is if the hook has kept the
+session from ending once already (stop_hook_active in the JSON on stdin), or if PAWL_WORKER is
+not set. The profile claude uses it.`
+
+// codeGoOn tells an agent program not to end its session.
+const codeGoOn = 2
+
+func (k *crewApp) newHook() *cobra.Command {
+	return &cobra.Command{
+		Use: "hook", Short: "Keep the session of an agent from ending before it has submitted", Long: crewHookLong,
+		Example: "  pawl crew hook",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			id := k.getenv("PAWL_WORKER")
+			if id == "" {
+				return nil
+			}
+			text, err := io.ReadAll(io.LimitReader(k.stdin, maxInputFile))
+			if err != nil {
+				return err
+			}
+			var event struct {
+				Again bool `json:"stop_hook_active"`
+			}
+			if json.Unmarshal(text, &event) == nil && event.Again { // anything else is no reason to let go
+				return nil
+			}
+			return k.on(func(ctx context.Context, cr *crew.Crew, _ []string) error { return k.hold(ctx, cr, id) })(c, nil)
+		},
+	}
+}
+
+// hold keeps the session of a member from ending, unless it has submitted its work.
+func (k *crewApp) hold(ctx context.Context, cr *crew.Crew, id string) error {
+	epoch, err := k.epoch()
+	if err != nil {
+		return err
+	}
+	left, err := cr.Unsubmitted(ctx, id, epoch)
+	if err != nil || left == "" {
+		return err
+	}
+	console.Say(k.stderr, "not submitted", left)
+	console.Say(k.stderr, "hint", `commit what belongs to the task, and end with: pawl crew submit; or, if it cannot be done, with: pawl crew fail --reason "..."`)
+	return exit{codeGoOn}
 }

@@ -45,7 +45,7 @@ before: a hook of an agent can use that. With --wait the command waits for the d
 			if err != nil {
 				return err
 			}
-			ctx, cancel, err := limited(ctx, timeout)
+			limit, cancel, err := limited(ctx, timeout)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ before: a hook of an agent can use that. With --wait the command waits for the d
 					return err
 				}
 			}
-			for wait && r.Pending() && checks.Err() == nil && sleep.For(ctx, crewPause) {
+			for wait && r.Pending() && checks.Err() == nil && sleep.For(limit, crewPause) {
 				if r, err = cr.Reviewed(ctx, id); err != nil {
 					return err
 				}

@@ -219,10 +219,14 @@ func (k *crewApp) start(ctx context.Context, cr *crew.Crew, id string, argv []st
 
 // program returns what works for a member: a command line, or what the member was spawned with.
 func (k *crewApp) program(cr *crew.Crew, m *crew.Member, argv []string) (crew.Program, error) {
-	if len(argv) > 0 {
-		return crew.Program{Argv: argv}, nil
+	p, err := crew.Program{Argv: argv}, error(nil)
+	if len(argv) == 0 {
+		p, err = cr.ProgramFor(m, k.agentProfiles())
 	}
-	return cr.ProgramFor(m, k.agentProfiles())
+	if err != nil {
+		return p, err
+	}
+	return p, p.Check()
 }
 
 // agentProfiles returns the folder of the user's profiles of agents, or nothing.

@@ -140,18 +140,37 @@ func (k *crewApp) newRetry() *cobra.Command {
 	})
 }
 
-func (k *crewApp) newLeave(verb string) *cobra.Command {
-	c, event := &cobra.Command{
-		Use: verb, Short: "Make a member idle that has failed",
-		Long:    "Make a member idle that has failed. Its history, branches and worktrees stay.",
-		Example: "  pawl crew reset docs",
-	}, lifecycle.MemberReset
-	if verb == "recycle" {
-		c.Short, c.Example, event = "Make a member idle whose work has landed", "  pawl crew recycle auth", lifecycle.MemberRecycle
-		c.Long = "Make a member idle whose work has landed, so that it can have another task. Its history stays."
-	}
-	return k.verb(c, func(ctx context.Context, cr *crew.Crew, id string, by crew.Caller) (*crew.Member, error) {
-		return cr.Leave(ctx, id, event, by)
+func (k *crewApp) newReset() *cobra.Command {
+	discard := false
+	c := k.verb(&cobra.Command{
+		Use: "reset", Short: "Make a member idle that has failed",
+		Long: `Make a member idle that has failed. Its history, branches and worktrees stay. With --discard its
+worktrees and branches go, so that it can have the same task again; all that they have is kept
+under refs, which are named.`,
+		Example: "  pawl crew reset docs\n  pawl crew reset docs --discard",
+	}, func(ctx context.Context, cr *crew.Crew, id string, by crew.Caller) (*crew.Member, error) {
+		if discard {
+			kept, err := cr.DiscardFailed(ctx, id, by)
+			for _, ref := range kept {
+				fmt.Fprintln(k.stderr, "kept under "+ref)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return cr.Leave(ctx, id, lifecycle.MemberReset, by)
+	})
+	c.Flags().BoolVar(&discard, "discard", false, "remove its worktrees and branches, and keep what they have under refs")
+	return c
+}
+
+func (k *crewApp) newRecycle() *cobra.Command {
+	return k.verb(&cobra.Command{
+		Use: "recycle", Short: "Make a member idle whose work has landed",
+		Long:    "Make a member idle whose work has landed, so that it can have another task. Its history stays.",
+		Example: "  pawl crew recycle auth",
+	}, func(ctx context.Context, cr *crew.Crew, id string, by crew.Caller) (*crew.Member, error) {
+		return cr.Leave(ctx, id, lifecycle.MemberRecycle, by)
 	})
 }
 

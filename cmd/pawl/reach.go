@@ -44,6 +44,7 @@ var rows = map[string]row{
 	"crew fail":             {reach: onHost, writes: true},
 	"crew heartbeat":        {reach: onHost, writes: true},
 	"crew history":          {reach: onHost},
+	"crew hook":             {reach: onHost},
 	"crew inbox":            {reach: onHost, writes: true, notes: "changes something with --ack"},
 	"crew init":             {reach: onHost, writes: true},
 	"crew list":             {reach: onHost},

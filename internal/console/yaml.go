@@ -68,7 +68,10 @@ func each(text []byte, f func(i int, v json.RawMessage) error) error {
 var byID = []string{"j_", "st_", "w_"}
 
 func nameOf(v json.RawMessage) (string, error) {
-	var has struct{ ID, Name, Entity string }
+	var has struct {
+		ID, Name, Entity string
+		Member           string `json:"worker_id"`
+	}
 	if err := json.Unmarshal(v, &has); err != nil {
 		return "", errors.New("-o name: the command shows nothing that has a name")
 	}
@@ -77,7 +80,7 @@ func nameOf(v json.RawMessage) (string, error) {
 			return has.ID, nil
 		}
 	}
-	for _, name := range []string{has.Name, has.ID, has.Entity} {
+	for _, name := range []string{has.Name, has.ID, has.Entity, has.Member} {
 		if name != "" {
 			return name, nil
 		}

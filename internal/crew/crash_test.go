@@ -28,6 +28,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	durable.SelftestChild()
 	switch dir := os.Getenv(envDir); {
 	case os.Getenv(envRepo) != "":
 		addWorktree(os.Getenv(envRepo))

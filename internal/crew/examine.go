@@ -83,7 +83,7 @@ func (c *Crew) examineMembers(ctx context.Context) (found []health.Finding) {
 			measured = fmt.Sprintf("%s, version %d, %d rows of history", m.State, m.Version, rows)
 		}
 		found = append(found, judged("member", id, err, measured, "problem if its state is not what its history leads to",
-			"compare "+c.state(id)+" with "+c.history(id)+", and put back what was changed"))
+			"pawl crew patrol --fix puts what was changed aside; a damaged history needs a backup"))
 		if err == nil && m.Attention != "" {
 			found = append(found, health.Finding{Check: "attention", Severity: health.Warning, Subject: id, Measured: string(m.Attention), Threshold: "warning if a member needs a person", Cure: "pawl crew show " + id})
 		}
@@ -103,27 +103,18 @@ func (c *Crew) examineLeftovers() (found []health.Finding) {
 	return found
 }
 
-// examineTrees names worktrees that no member works in, and members whose worktree is gone.
+// examineTrees names what patrol would remove.
 func (c *Crew) examineTrees(ctx context.Context) (found []health.Finding) {
-	trees, err := c.Repo.worktrees(ctx)
+	left, err := c.leftovers(ctx)
 	if err != nil {
-		return []health.Finding{judged("worktrees", "", err, "", "problem if git cannot list them", "see the message")}
+		return []health.Finding{judged("worktrees", "", err, "", "problem if they cannot be listed", "see the message")}
 	}
-	used := map[string]bool{}
-	board, err := c.Board()
-	if err != nil {
-		return found // examineMembers has it
-	}
-	for _, s := range board {
-		if s.Assignment != nil {
-			used[s.Assignment.Worktree] = true
+	for _, l := range left {
+		f := health.Finding{Check: "worktree", Severity: health.Warning, Subject: l.member, Measured: l.text, Threshold: "warning if a worktree is of no assignment that goes on", Cure: "pawl crew patrol --fix"}
+		if l.a == nil {
+			f.Cure = "look what it has, and remove it"
 		}
-	}
-	for _, w := range trees {
-		if strings.HasPrefix(w.path, c.Trees+string(filepath.Separator)) && !used[w.path] {
-			found = append(found, health.Finding{Check: "worktree", Severity: health.Warning, Subject: w.path, Measured: "no member works in it, on " + w.branch,
-				Threshold: "warning if a worktree has no member", Cure: "look what it has, then: git worktree remove " + w.path})
-		}
+		found = append(found, f)
 	}
 	return found
 }

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"context"
 	"embed"
 	"errors"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 //go:embed pages
@@ -51,8 +53,8 @@ const (
 	sectionEnd   = "<!-- pawl crew: end -->"
 )
 
-// WriteGuides writes what agents have to know into AGENTS.md and into a skill, in the main worktree.
-// What others have written there stays. It returns the files that it has changed.
+// WriteGuides writes what agents have to know into AGENTS.md and into a skill, where the common agent
+// programs look, in the main worktree. What others have written there stays. It returns the files that it has changed.
 func (r *Repo) WriteGuides() (changed []string, err error) {
 	section, err := pages.ReadFile("pages/section.md")
 	if err != nil {
@@ -64,6 +66,7 @@ func (r *Repo) WriteGuides() (changed []string, err error) {
 	}
 	for _, f := range []struct{ path, head string }{
 		{"AGENTS.md", ""},
+		{".agents/skills/pawl-crew/SKILL.md", string(head)},
 		{".claude/skills/pawl-crew/SKILL.md", string(head)},
 	} {
 		wrote, err := writeSection(filepath.Join(r.Root, filepath.FromSlash(f.path)), f.head, string(section))
@@ -113,4 +116,25 @@ func withSection(text, head, section string) (string, error) {
 		return head + section + "\n", nil
 	}
 	return strings.TrimRight(text, "\n") + "\n\n" + section + "\n", nil
+}
+
+// Unsubmitted returns what is left to do for a member that has not submitted its work on an assignment, or
+// nothing; epoch 0 is the present one.
+func (c *Crew) Unsubmitted(ctx context.Context, id string, epoch int64) (string, error) {
+	m, err := c.Load(id)
+	if err != nil || m.State != lifecycle.MemberWorking || epoch != 0 && epoch != m.Epoch {
+		return "", err
+	}
+	a, err := c.Assignment(m)
+	if err != nil {
+		return "", err
+	}
+	tree, err := c.Repo.Inspect(ctx, a.Worktree, a.Base)
+	if err != nil {
+		return "", err
+	}
+	if err := tree.submittable(a); err != nil {
+		return err.Error(), nil
+	}
+	return "all is committed", nil
 }

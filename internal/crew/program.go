@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/process"
 )
 
 const agentsDir = "agents"
@@ -53,6 +55,18 @@ func (c *Crew) AgentOf(id string) (a Agent, err error) {
 		return a, &pawl.Error{Kind: pawl.Invalid, Message: c.agent(id) + " is not JSON with either a profile or an argv", Err: err}
 	}
 	return a, nil
+}
+
+// Check returns an error if a program is in no folder of PATH, before a member works for it. One whose name
+// has a slash may be in the worktree, which need not exist yet.
+func (p *Program) Check() error {
+	if strings.Contains(p.Argv[0], "/") {
+		return nil
+	}
+	if _, err := process.Find(p.Argv[0], "", os.Getenv("PATH")); err != nil {
+		return &pawl.Error{Kind: pawl.NotFound, Message: "the program " + p.Argv[0] + " cannot be run", Err: err}
+	}
+	return nil
 }
 
 const promptFile = "prompt.md"

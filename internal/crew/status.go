@@ -124,5 +124,20 @@ func (c *Crew) Leave(ctx context.Context, id string, event machine.Event, by Cal
 	return c.Rest(ctx, id, by)
 }
 
+// DiscardFailed is Discard for a member that a caller may reset.
+func (c *Crew) DiscardFailed(ctx context.Context, id string, by Caller) (kept []string, err error) {
+	m, err := c.Settle(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := by.allow(m); err != nil {
+		return nil, err
+	}
+	if _, err := lifecycle.Member.Next(m.State, lifecycle.MemberReset); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Conflict, Message: "member " + id, Err: err}
+	}
+	return c.Discard(ctx, id)
+}
+
 // ActorOf returns the actor that a member is.
 func ActorOf(id string) string { return memberActor + id }
