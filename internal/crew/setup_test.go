@@ -39,6 +39,9 @@ func TestInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(first.Trees, "link") {
+		t.Errorf("worktrees are in %s, which git names otherwise", first.Trees)
+	}
 	if _, err := first.Spawn(ctx, "auth", Move{Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}

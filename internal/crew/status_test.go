@@ -54,12 +54,16 @@ func TestUntil(t *testing.T) {
 	}
 	for _, e := range entries { // long after
 		l, err := NewMerger(c.Crew, ann).Until(ctx, e, func(*Landing) {})
-		if err != nil || l.State != states[e.Member] {
+		if err != nil || l.State != states[e.Member] || (l.State == Landed) != (l.Commit != "") {
 			t.Errorf("%s later: %+v, %v", e.Member, l, err)
 		}
 	}
 	c.ok(lifecycle.MemberIdle)(c.Leave(ctx, "auth", lifecycle.MemberRecycle, ann))
-	c.ok(lifecycle.MemberAssigned)(c.Assign(ctx, "auth", Task{ID: "next", Target: "main"}, ann))
+	c.approved("auth", map[string]string{"next.txt": "next\n"})
+	c.enqueue("auth", 0)
+	if l, err := c.merger().Next(ctx, "main"); err != nil || l.State != Landed {
+		t.Fatalf("%+v, %v", l, err)
+	}
 	if l, err := NewMerger(c.Crew, ann).Until(ctx, entries[0], func(*Landing) {}); err != nil || l.State != Gone {
 		t.Errorf("of another assignment: %+v, %v", l, err)
 	}
@@ -70,7 +74,7 @@ func TestUntil(t *testing.T) {
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	c := newCamp(t, "auth", "docs")
+	c := newCamp(t, "auth", "docs", "shop")
 	if _, err := c.Diff(ctx, "auth"); pawl.KindOf(err) != pawl.Conflict {
 		t.Errorf("without a task: %v", err)
 	}
@@ -93,6 +97,16 @@ func TestDiff(t *testing.T) {
 	landed, err := c.Diff(ctx, "docs")
 	if err != nil || !strings.Contains(landed.Patch, "+++ b/b.txt") {
 		t.Errorf("after it has landed: %+v, %v", landed, err)
+	}
+	c.run(c.estate.Root, "checkout", "--quiet", "--detach")
+	c.configure("merge: merge\n")
+	c.approved("shop", map[string]string{"c.txt": "c\n"})
+	c.enqueue("shop", 0)
+	if _, err := c.merger().Next(ctx, "main"); err != nil {
+		t.Fatal(err)
+	}
+	if landed, err = c.Diff(ctx, "shop"); err != nil || !strings.Contains(landed.Patch, "+++ b/c.txt") {
+		t.Errorf("after a merge: %+v, %v", landed, err)
 	}
 }
 
