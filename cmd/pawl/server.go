@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/age"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/daemon"
 	"github.com/pawl-dev/pawl/internal/doctor"
 	"github.com/pawl-dev/pawl/internal/engine"
@@ -45,7 +47,11 @@ only: at 127.0.0.1:7295, or at a free port if another process has that one. --li
 gives it no port, and --listen another address. If other machines reach that, the server
 needs --tls-cert and --tls-key, and whoever uses it a token: see "pawl help token". With
 --auth required, programs of this machine need one, too. The parts of the server are
-services: see "pawl service list".`
+services: see "pawl service list".
+
+With --crew DIR, a folder in a repository, the server tends the crew of that repository: it
+patrols, starts the programs of members that have a task, runs the gates, and lands what is
+approved and waits. The API then shows the crew, and takes assignments and approvals.`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}
@@ -57,6 +63,7 @@ func newServer(a *app) *cobra.Command {
 	}
 	s.bindName(c)
 	s.bindEngine(c)
+	s.bindCrew(c)
 	return c
 }
 
@@ -85,6 +92,7 @@ func newDev(a *app) *cobra.Command {
 	s.bindName(c)
 	s.bindWorker(c)
 	s.bindEngine(c)
+	s.bindCrew(c)
 	return c
 }
 
@@ -107,6 +115,7 @@ type service struct {
 	tlsKey    string
 	clientCA  string // the file of the certificates that those of clients are signed by; empty: they show none
 	login     login
+	crew      string            // a folder in the repository of a crew; empty: none
 	spans     *tracing.Exporter // nil: none are exported
 }
 
@@ -439,6 +448,30 @@ func (a *app) serveState(ctx context.Context, l *ledger, address string, m *metr
 	return daemon.ServeState(ctx, p, m, l.engine, l.store)
 }
 
+func (s *service) bindCrew(c *cobra.Command) {
+	c.Flags().StringVar(&s.crew, "crew", "", "a folder in a repository: tend its crew (see pawl crew), and serve it")
+}
+
+// crewOf returns the crew that a process tends, or nil, and what starts the program of a member.
+func (a *app) crewOf(ctx context.Context, s *service) (*crew.Crew, func(context.Context, string) error, error) {
+	if s.crew == "" {
+		return nil, nil, nil
+	}
+	state, err := a.stateHome("set XDG_STATE_HOME", "worktrees are")
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := filepath.Abs(s.crew)
+	if err != nil {
+		return nil, nil, err
+	}
+	cr, err := crew.Find(ctx, dir, state)
+	return cr, func(ctx context.Context, id string) error {
+		_, err := cr.Launch(ctx, id, crewRunner(cr, id))
+		return err
+	}, err
+}
+
 // hintFirstToken says how to make the first token, if there is none that may use the server.
 func (a *app) hintFirstToken(ctx context.Context, l *ledger) error {
 	some := errors.New("there is one")
@@ -463,13 +496,17 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, m *metrics.Met
 	if err != nil {
 		return err
 	}
+	members, start, err := a.crewOf(ctx, s)
+	if err != nil {
+		return err
+	}
 	required := s.auth == authRequired || s.login.Issuer != "" || s.clientCA != ""
 	if p != nil && (required || p.Beyond) {
 		if err := a.hintFirstToken(ctx, l); err != nil {
 			return err
 		}
 	}
-	return (&daemon.Daemon{Required: required, URL: s.login.URL, Login: s.login.config(), Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log,
+	return (&daemon.Daemon{Required: required, URL: s.login.URL, Login: s.login.config(), Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log, Crew: members, Start: start,
 		Examine: (&doctor.Doctor{
 			Diagnose: func(ctx context.Context) []health.Finding { return l.database.Diagnose(ctx, 0, a.log) },
 			Open: func(context.Context) (store.Store, *client.Client, func() error, error) {

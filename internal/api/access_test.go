@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
+	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/worker"
 )
@@ -44,7 +45,7 @@ type guardedOperation struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true, sockets: openShop(t)}}
+	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true, sockets: openShop(t), crews: []*crew.Crew{openCrew(t)}}}
 	g.examine = func() []health.Finding { return nil }
 	g.open()
 	t.Cleanup(func() { g.close() })
@@ -140,12 +141,16 @@ var bodies = map[string]string{
 	"preview-schedule":  `{"cron":"@daily"}`,
 	"change-jobs":       `{"jobs":["JOB"],"workspace_id":"WORKSPACE"}`,
 	"set-quota":         `{"slots":3}`,
-	"set-quotas":        `{"quotas":[{"name":"queue/a","slots":2}]}`,
-	"preset-quotas":     `{"preset":"hierarchy"}`,
-	"terminate-worker":  `{"reason":"r"}`,
-	"create-token":      `{"name":"another","roles":["viewer"]}`,
-	"sign-in":           `{"token":"SECRET"}`,
-	"create-webhook":    `{"name":"another","url":"https://example.com/","workspace_id":"WORKSPACE"}`,
+
+	"assign-crew-member":          `{"task":"t2"}`,
+	"request-changes-crew-member": `{"reason":"no"}`,
+
+	"set-quotas":       `{"quotas":[{"name":"queue/a","slots":2}]}`,
+	"preset-quotas":    `{"preset":"hierarchy"}`,
+	"terminate-worker": `{"reason":"r"}`,
+	"create-token":     `{"name":"another","roles":["viewer"]}`,
+	"sign-in":          `{"token":"SECRET"}`,
+	"create-webhook":   `{"name":"another","url":"https://example.com/","workspace_id":"WORKSPACE"}`,
 
 	"allocate-resources": `{"worker_count":1,"ttl_s":1,"workspace_id":"WORKSPACE"}`,
 	"release-resources":  `{"reservation_id":"r_019ac1f0a3c47d5e8f00112233445566","workspace_id":"WORKSPACE"}`,
@@ -217,7 +222,7 @@ func (g *guarded) records(admin string) *target {
 	secret, _ := g.token("visitor", nil, pawl.RoleViewer)
 	webhook := id(g.as(admin, "POST", "/api/webhooks", `{"name":"clerk","url":"http://127.0.0.1:1/","workspace_id":"default"}`))
 	return &target{secret: secret, workspace: "default", byQuery: map[string]string{"entity": job, "q": "nothing", "job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing"}}
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing", "members": "auth"}}
 }
 
 // missing is a target that does not exist, of the same form.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ type drive struct {
 
 func newDrive(t testing.TB) *drive {
 	t.Helper()
-	return driveOf(t, newSite(t))
+	return driveOf(t, newSiteOn(t, filepath.Join(t.TempDir(), "pawl.db"), openCrew(t)))
 }
 
 func driveOf(t testing.TB, s *site) *drive {
@@ -183,7 +184,7 @@ func TestContract(t *testing.T) {
 
 func TestContractPostgres(t *testing.T) {
 	t.Parallel()
-	testContract(t, driveOf(t, newSiteOn(t, pgtest.URL(t))))
+	testContract(t, driveOf(t, newSiteOn(t, pgtest.URL(t), openCrew(t))))
 }
 
 func testContract(t *testing.T, d *drive) {
@@ -319,6 +320,8 @@ func testContract(t *testing.T, d *drive) {
 	d.want(404, "GET", "/api/jobs?schedule=none", "")
 	d.want(200, "GET", "/api/diff?a="+again+"&b="+third, "")
 	d.want(404, "GET", "/api/diff?a="+again+"&b=j_1", "")
+
+	driveCrew(t, d)
 
 	// Services.
 	d.want(200, "GET", "/api/hosts", "")

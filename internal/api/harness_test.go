@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/api"
+	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // A site is the API on an engine with a SQLite file, and a worker on it.
 type site struct {
+	crews  []*crew.Crew // one at most
 	t      testing.TB
 	where  string // the address of the database
 	engine *engine.Engine
@@ -55,9 +57,9 @@ func newSite(t testing.TB) *site {
 }
 
 // newSiteOn opens a site on a database.
-func newSiteOn(t testing.TB, where string) *site {
+func newSiteOn(t testing.TB, where string, crews ...*crew.Crew) *site {
 	t.Helper()
-	s := &site{t: t, where: where, seen: make(chan string, 100), sockets: openShop(t),
+	s := &site{t: t, where: where, crews: crews, seen: make(chan string, 100), sockets: openShop(t),
 		examine: func() []health.Finding { return []health.Finding{{Check: "clock", Severity: health.OK}} }}
 	s.open()
 	t.Cleanup(func() { s.close() })
@@ -81,7 +83,11 @@ func (s *site) open() {
 		s.t.Fatal(err)
 	}
 	gate := access.New(access.Config{Required: s.required, Sessions: s.engine, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) { return store.FindToken(ctx, db, id) }})
-	service := api.New(api.Config{Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+	var members *crew.Crew
+	if len(s.crews) > 0 {
+		members = s.crews[0]
+	}
+	service := api.New(api.Config{Crew: members, Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
 		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

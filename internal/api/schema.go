@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/simulate"
 	"github.com/pawl-dev/pawl/internal/verify"
@@ -34,6 +35,10 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[verify.Finding]():  "VerifyFinding",
 	reflect.TypeFor[simulate.Result](): "SimulatedJob",
 	reflect.TypeFor[inspect.Diff]():    "JobDiff",
+	reflect.TypeFor[crew.Check]():      "CrewCheck",
+	reflect.TypeFor[crew.Diff]():       "CrewDiff",
+	reflect.TypeFor[crew.Entry]():      "CrewEntry",
+	reflect.TypeFor[crew.Output]():     "CrewOutput",
 }
 
 func nameOf(t reflect.Type, hint string) string {

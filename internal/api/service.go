@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/access"
+	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/workflow"
@@ -46,6 +47,9 @@ type Config struct {
 	// Sockets is the folder of the control sockets of the machine's supervisors and servers;
 	// empty: their services are not served.
 	Sockets string
+
+	// Crew is the crew that is served; nil: there is none.
+	Crew *crew.Crew
 
 	// Gate has let the callers in. nil: there is none, and nobody can sign in.
 	Gate *access.Gate

@@ -164,6 +164,7 @@ var tags = []*huma.Tag{
 	{Name: "session", Description: "Signing in with a browser. See docs/access.md."},
 	{Name: "webhooks", Description: "Webhooks, which send events to URLs. See docs/webhooks.md."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
+	{Name: "crew", Description: "The crew of a repository on the server's machine, if the server was started with one: coding agents on branches of their own. It belongs to no workspace."},
 	{Name: "services", Description: "The services of supervisors and servers on the server's machine. They belong to no workspace."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
@@ -175,7 +176,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
 		s.scheduleOperations(), s.tokenOperations(), s.sessionOperations(), s.webhookOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations(),
-		s.serviceOperations(), s.rehearsalOperations(), s.detailOperations(), s.bulkOperations(), s.overviewOperations(), s.stepLogOperations(), s.checkOperations())
+		s.serviceOperations(), s.rehearsalOperations(), s.detailOperations(), s.bulkOperations(), s.overviewOperations(), s.stepLogOperations(), s.checkOperations(), s.crewOperations())
 }
 
 const (

@@ -15,7 +15,7 @@ import (
 type Advance struct {
 	*Crew
 	Start func(ctx context.Context, id string) error // starts the program of a member; nil: nobody does
-	Land  bool                                       // what is approved
+	Land  bool                                       // what is approved, also where a person has to approve
 	By    Caller
 }
 
@@ -37,12 +37,26 @@ func (v *Advance) Member(ctx context.Context, id string) (did bool, err error) {
 	case lifecycle.MemberInReview:
 		return v.review(ctx, m)
 	case lifecycle.MemberApproved:
-		if !v.Land {
-			return false, nil
+		land, err := v.lands(ctx, m)
+		if err != nil || !land {
+			return false, err
 		}
 		return true, v.land(ctx, m)
 	}
 	return false, nil
+}
+
+// lands reports whether approved work lands without anybody.
+func (v *Advance) lands(ctx context.Context, m *Member) (bool, error) {
+	if v.Land {
+		return true, nil
+	}
+	a, err := v.Assignment(m)
+	if err != nil {
+		return false, err
+	}
+	_, config, err := v.Repo.target(ctx, a.Target)
+	return err == nil && config.Approval == ByGates, err
 }
 
 // review tests what a member has submitted, and decides about it where that is left to the gates.
@@ -85,7 +99,7 @@ const brokenPause = time.Minute
 // tested returns the results of the gates, and whether they have run for it: those that have refused the same
 // tree count, too.
 func (v *Advance) tested(ctx context.Context, t *trial) (checks *Checks, ran bool, err error) {
-	before, err := v.checks(t.member)
+	before, err := v.Checked(t.member)
 	if err != nil {
 		return nil, false, err
 	}

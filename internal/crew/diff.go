@@ -98,7 +98,7 @@ func (c *Crew) Reviewed(ctx context.Context, id string) (*Reviewed, error) {
 		return nil, err
 	}
 	d.Patch = ""
-	checks, err := c.checks(s.Member)
+	checks, err := c.Checked(s.Member)
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func (c *Crew) gated(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	have, err := c.checks(t.member)
+	have, err := c.Checked(t.member)
 	switch {
 	case err != nil:
 		return err
@@ -151,8 +151,8 @@ func (c *Crew) checksFile(m *Member) string {
 	return filepath.Join(c.runDir(m.ID, m.Epoch), "checks.json")
 }
 
-// checks returns the last results of the gates for a member's assignment, or nil.
-func (c *Crew) checks(m *Member) (*Checks, error) {
+// Checked returns the last results of the gates for a member's assignment, or nil.
+func (c *Crew) Checked(m *Member) (*Checks, error) {
 	text, err := readFile(c.checksFile(m), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -180,7 +180,7 @@ func (c *Crew) try(ctx context.Context, t *trial) (*Checks, error) {
 	if len(t.gates) == 0 {
 		return now, nil
 	}
-	if before, err := c.checks(t.member); err != nil || before.passed(now) {
+	if before, err := c.Checked(t.member); err != nil || before.passed(now) {
 		return before, err
 	}
 	dir := filepath.Join(c.Trees, ".gates", fmt.Sprintf("%s.%d", t.member.ID, t.member.Epoch))

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/api"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/metrics"
@@ -43,6 +44,10 @@ type Daemon struct {
 	// URL is that by which browsers reach the port, if not its own.
 	URL string
 
+	// Crew is tended and served. nil: there is none. Start starts the program of a member.
+	Crew  *crew.Crew
+	Start func(ctx context.Context, id string) error
+
 	// Examine examines the database, for the API.
 	Examine func(context.Context) []health.Finding
 
@@ -57,6 +62,9 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	var components []server.Component
 	for _, p := range d.Engine.Parts() {
 		components = append(components, componentOf(p))
+	}
+	if d.Crew != nil {
+		components = append(components, crewComponent(d.Crew, d.Start, d.Log))
 	}
 	var host *server.Host
 	name := fmt.Sprintf("%s-%d", d.Role, os.Getpid())
@@ -86,7 +94,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 			return store.FindTokenBySum(ctx, d.Store, sum)
 		}})
 		config := api.Config{Engine: d.Engine, Gate: d.Port.Gate, Cookie: d.Port.cookie(), Secure: strings.HasPrefix(strings.ToLower(d.URL), "https:"),
-			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets}
+			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets, Crew: d.Crew}
 		if d.Port.Login, err = d.login(&config); err != nil {
 			return err
 		}
