@@ -176,6 +176,9 @@ func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := m.upToDate(ctx, a.Target); err != nil {
+		return nil, err
+	}
 	tested, err := m.tested(member)
 	if err != nil {
 		return nil, err
@@ -206,6 +209,9 @@ func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
 			return l, nil
 		}
 		if err == nil {
+			err = m.toRemote(ctx, c)
+		}
+		if err == nil {
 			err = m.Repo.Land(ctx, c)
 		}
 		switch {
@@ -217,6 +223,24 @@ func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
 		return m.completed(ctx, l, member, a, c)
 	}
 	return nil, pawl.Errorf(pawl.Unavailable, "%s has moved %d times while the work of member %s was being tested; it still waits", e.Target, maxMoves, e.Member)
+}
+
+// upToDate brings a target up to its branch at the forge, if it has one.
+func (m *Merger) upToDate(ctx context.Context, target string) error {
+	_, config, err := m.Repo.target(ctx, target)
+	if err != nil || config.Forge == NoForge {
+		return err
+	}
+	return m.Repo.catchUp(ctx, target)
+}
+
+// toRemote lets a candidate land at the forge, if its target has one.
+func (m *Merger) toRemote(ctx context.Context, c *Candidate) error {
+	config, err := m.Repo.Config(ctx, c.Old)
+	if err != nil || config.Forge == NoForge {
+		return err
+	}
+	return m.Repo.push(ctx, c)
 }
 
 // candidate returns the tested candidate of an entry, or nil if it goes back, as the landing says.
@@ -232,7 +256,7 @@ func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *A
 	if err != nil {
 		return nil, err
 	}
-	c, err := m.Repo.Candidate(ctx, head, a.Target, config.Strategy, fmt.Sprintf("%s (%s)", a.Task, member.ID))
+	c, err := m.Repo.Candidate(ctx, head, a.Target, config.Strategy, title(member, a))
 	var clash *ConflictError
 	switch {
 	case errors.As(err, &clash):
@@ -309,6 +333,9 @@ func (m *Merger) back(ctx context.Context, l *Landing, member *Member, state, re
 
 // completed records that a candidate has landed, and removes the branch and the worktree.
 func (m *Merger) completed(ctx context.Context, l *Landing, member *Member, a *Assignment, c *Candidate) (*Landing, error) {
+	if err := m.settleRequest(ctx, member, a, c.Commit); err != nil {
+		return nil, err
+	}
 	if member.State == lifecycle.MemberApproved {
 		by := m.By
 		by.Epoch = member.Epoch

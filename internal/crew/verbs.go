@@ -138,30 +138,66 @@ func (c *Crew) free(ctx context.Context, task string) error {
 }
 
 // Submit offers the work of a member for review: commits on its own branch, and nothing that is not
-// committed (C7). The head is kept from then on.
+// committed (C7). The head is kept from then on. Where the target has a forge, there is a pull request.
 func (c *Crew) Submit(ctx context.Context, id string, by Caller) (*Member, error) {
+	url, proposed, err := c.proposal(ctx, id, by)
+	if err != nil {
+		return nil, err
+	}
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
-		move := by.move(func(m *Member) { m.Review, m.Attention = reviewPending, "" })
+		move := by.move(func(m *Member) { m.Review, m.Attention, m.PullRequest = reviewPending, "", text(url) })
 		move.Event = lifecycle.MemberSubmit
 		if m.State != lifecycle.MemberWorking {
 			return move, nil // which refuses it
 		}
-		a, err := c.Assignment(m)
+		a, tree, err := c.submission(ctx, m)
 		if err != nil {
 			return nil, err
 		}
-		tree, err := c.Repo.Inspect(ctx, a.Worktree, a.Base)
-		if err != nil {
-			return nil, err
-		}
-		if err := tree.submittable(a); err != nil {
-			return nil, err
+		if proposed != "" && proposed != tree.Head {
+			return nil, pawl.Errorf(pawl.Unavailable, "the branch %s has moved while it was pushed", a.Branch)
 		}
 		if err := c.Repo.keep(ctx, a, tree.Head); err != nil {
 			return nil, err
 		}
 		return move, c.writeReview(m, &Review{Head: tree.Head, Base: a.Base})
 	})
+}
+
+// submission returns the assignment and the worktree of a member, if that can be offered for review.
+func (c *Crew) submission(ctx context.Context, m *Member) (*Assignment, *Tree, error) {
+	a, err := c.Assignment(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := c.Repo.Inspect(ctx, a.Worktree, a.Base)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a, tree, tree.submittable(a)
+}
+
+// proposal makes the pull request of what a member is about to submit, before its lock is held: that goes over
+// the network. It returns its URL, and the commit that it has, or nothing if there is no forge.
+func (c *Crew) proposal(ctx context.Context, id string, by Caller) (url, head string, err error) {
+	m, err := c.Settle(ctx, id)
+	if err != nil || by.allow(m) != nil || m.State != lifecycle.MemberWorking {
+		return "", "", err // Submit refuses it
+	}
+	a, err := c.Assignment(m)
+	if err != nil {
+		return "", "", err
+	}
+	_, config, err := c.Repo.target(ctx, a.Target)
+	if err != nil || config.Forge == NoForge {
+		return "", "", err
+	}
+	a, tree, err := c.submission(ctx, m)
+	if err != nil {
+		return "", "", err
+	}
+	url, err = c.propose(ctx, m, a, tree.Head)
+	return url, tree.Head, err
 }
 
 // submittable returns an error unless a worktree can be offered for review.
