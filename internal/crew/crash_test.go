@@ -63,7 +63,9 @@ func changeAndDie(dir string) {
 			fmt.Println(err)
 			os.Exit(1)
 		}
-		fmt.Println("version", m.Version)
+		if _, err := fmt.Println("version", m.Version); err != nil {
+			os.Exit(1) // it was not acknowledged
+		}
 	}
 	fmt.Println("calls", calls)
 	os.Exit(0)
