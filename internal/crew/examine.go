@@ -41,7 +41,7 @@ func Examine(ctx context.Context, dir, state string) []health.Finding {
 func judged(check, subject string, err error, measured, threshold, cure string) health.Finding {
 	f := health.Finding{Check: check, Severity: health.OK, Subject: subject, Measured: measured, Threshold: threshold}
 	if err != nil {
-		f.Severity, f.Measured, f.Cure = health.Problem, err.Error(), cure
+		f.Severity, f.Measured, f.Cure = health.Problem, strings.ReplaceAll(err.Error(), "\n", "; "), cure
 		var e *pawl.Error
 		if errors.As(err, &e) && e.Hint != "" {
 			f.Cure = e.Hint
