@@ -30,6 +30,7 @@ func Examine(ctx context.Context, dir, state string) []health.Finding {
 		judged("crew", "", nil, c.Dir, "problem if there is none", ""),
 		judged("locks", c.Dir, durable.Selftest(ctx, c.Dir), "a second process is kept out", "problem if they do not exclude a second process", "put the repository on a local disk"),
 		c.examineExclude(),
+		c.examineConfig(ctx),
 	)
 	found = append(found, c.examineMembers(ctx)...)
 	found = append(found, c.examineLeftovers()...)
@@ -40,7 +41,7 @@ func Examine(ctx context.Context, dir, state string) []health.Finding {
 func judged(check, subject string, err error, measured, threshold, cure string) health.Finding {
 	f := health.Finding{Check: check, Severity: health.OK, Subject: subject, Measured: measured, Threshold: threshold}
 	if err != nil {
-		f.Severity, f.Measured, f.Cure = health.Problem, err.Error(), cure
+		f.Severity, f.Measured, f.Cure = health.Problem, strings.ReplaceAll(err.Error(), "\n", "; "), cure
 		var e *pawl.Error
 		if errors.As(err, &e) && e.Hint != "" {
 			f.Cure = e.Hint
@@ -64,6 +65,20 @@ func (c *Crew) examineExclude() health.Finding {
 		f.Severity, f.Measured, f.Cure = health.Warning, "git does not ignore "+FolderName, "pawl crew init"
 	}
 	return f
+}
+
+// examineConfig reads the configuration of the branch that is checked out, on which work lands by default.
+func (c *Crew) examineConfig(ctx context.Context) health.Finding {
+	branch, err := c.Repo.CurrentBranch(ctx)
+	var config *Config
+	if err == nil {
+		_, config, err = c.Repo.target(ctx, branch)
+	}
+	measured := ""
+	if err == nil {
+		measured = fmt.Sprintf("%d gates, approval by %s, merge by %s", len(config.Gates), config.Approval, config.Strategy)
+	}
+	return judged("config", branch, err, measured, "problem if its "+ConfigFile+" is not valid", "commit a valid "+ConfigFile)
 }
 
 // examineMembers settles every member and reads its whole history.

@@ -141,6 +141,8 @@ func TestExamine(t *testing.T) {
 	if err := os.Remove(filepath.Join(c.Repo.dir, "info", "exclude")); err != nil {
 		t.Fatal(err)
 	}
+	e.write(e.Root, ConfigFile, "gates: [{nmae: x, run: y}]\n")
+	e.commit(e.Root, "a mistake")
 	got := map[string]health.Severity{}
 	for _, f := range Examine(ctx, e.Root, state) {
 		got[f.Check] = f.Severity
@@ -148,7 +150,7 @@ func TestExamine(t *testing.T) {
 			t.Errorf("%+v has no cure", f)
 		}
 	}
-	want := map[string]health.Severity{"git": health.OK, "crew": health.OK, "locks": health.OK, "exclude": health.Warning, "member": health.Problem, "torn_line": health.Warning, "worktree": health.Warning}
+	want := map[string]health.Severity{"git": health.OK, "crew": health.OK, "locks": health.OK, "exclude": health.Warning, "config": health.Problem, "member": health.Problem, "torn_line": health.Warning, "worktree": health.Warning}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
