@@ -47,7 +47,7 @@ func changeAndDie(dir string) {
 	calls := 0
 	f, err := Open(dir)
 	if err != nil {
-		fmt.Println(err)
+		fmt.Println("error:", err)
 		os.Exit(1)
 	}
 	f.Disk.Hook = func(durable.Op, string, bool) error {
@@ -60,7 +60,7 @@ func changeAndDie(dir string) {
 	for _, event := range []machine.Event{lifecycle.MemberSpawn, lifecycle.MemberAssign, lifecycle.MemberStart, lifecycle.MemberAttention} {
 		m, err := move(context.Background(), f, "auth", event)
 		if err != nil {
-			fmt.Println(err)
+			fmt.Println("error:", err)
 			os.Exit(1)
 		}
 		if _, err := fmt.Println("version", m.Version); err != nil {
