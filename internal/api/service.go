@@ -106,12 +106,16 @@ func New(c Config) *Service {
 	return s
 }
 
+// severalTimes is the parameter that may be given several times, since its values may have
+// commas.
+const severalTimes = "metadata"
+
 // ServeHTTP serves one request.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	for name, values := range r.URL.Query() {
-		if len(values) > 1 {
+		if len(values) > 1 && name != severalTimes {
 			Problemf(SlugInvalid, "query.%s: it is given %d times: want it once, with commas between several values", name, len(values)).Write(w)
 			return
 		}

@@ -25,8 +25,9 @@
 //     step.
 //   - scene and inquiry (why.go) are Why and Stuck. A scene is read once for all jobs: the
 //     workers that live and what they run, the queues, the limits. An inquiry is of one job in
-//     a scene. whyjob.go has the reasons of the job itself, whystep.go those of a step. The
-//     reason of a child job is an inquiry of its own, in the same scene, and goes no deeper.
+//     a scene. stuck.go keeps the jobs that ought to move, whyjob.go has the reasons of the
+//     job itself, whystep.go those of a step. The reason of a child job is an inquiry of its
+//     own, in the same scene, and goes no deeper.
 //
 // # Consistency
 //

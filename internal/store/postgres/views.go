@@ -90,9 +90,6 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	if openOnly(f) {
 		from = openJobs + " job"
 	}
-	if f.Still != 0 {
-		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
-	}
 	if f.Keys != nil {
 		w.add("id = any($%d)", bigints(f.Keys))
 	}
@@ -163,6 +160,25 @@ func (w *where) records(f store.JobFilter) {
 	if f.Text != "" {
 		w.add(`position(lower($%d collate "C") in lower((workflow || chr(10) || description) collate "C")) > 0`, storable(f.Text))
 	}
+	if f.Still != 0 {
+		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
+	}
+}
+
+// metadata adds a condition that all jobs satisfy that have the metadata of a filter; see
+// store.JobFilter.MetadataPairs.
+func (w *where) metadata(f store.JobFilter) {
+	for _, pairs := range f.MetadataPairs() {
+		w.add(`(exists (select from unnest($%d::text[]) pair where position(pair in metadata) > 0) or position('\' in metadata) > 0)`, storables(pairs))
+	}
+}
+
+func storables(all []string) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = storable(s)
+	}
+	return out
 }
 
 // A where collects conditions and their arguments.
