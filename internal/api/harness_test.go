@@ -40,6 +40,7 @@ type site struct {
 	seen   chan string // what was told of each request, as far as it has room
 
 	examine  func() []health.Finding // what the doctor finds
+	now      func() time.Time        // see api.Config; nil: time.Now
 	bodyTime time.Duration           // see api.Config
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
@@ -81,7 +82,7 @@ func (s *site) open() {
 		s.t.Fatal(err)
 	}
 	gate := access.New(access.Config{Required: s.required, Sessions: s.engine, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) { return store.FindToken(ctx, db, id) }})
-	service := api.New(api.Config{Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+	service := api.New(api.Config{Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: s.time, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
 		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -97,6 +98,14 @@ func (s *site) open() {
 			s.t.Error(err)
 		}
 	}
+}
+
+// time returns the time by the clock of the site.
+func (s *site) time() time.Time {
+	if s.now == nil {
+		return time.Now()
+	}
+	return s.now()
 }
 
 // observe keeps what is told of a request.

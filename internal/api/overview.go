@@ -31,7 +31,7 @@ const (
 func (s *Service) overviewOperations() []operation {
 	return []operation{
 		{id: "get-overview", method: get, path: "/api/overview", role: Viewer, tag: "records",
-			summary: "Say what needs a person", detail: "Says what waits for a decision, what is stuck, which jobs of the last 24 hours have failed, what is in flight, and where steps wait longest.", add: does(s, s.getOverview)},
+			summary: "Say what needs a person", detail: "Says what waits for a decision, what is stuck, which jobs of the last 24 hours have failed, what is in flight, and where steps wait longest. To a caller of all workspaces also how many findings the doctor has: of an examination that is 5 minutes old at most, unless one takes longer than 5 seconds; an admin sees them.", add: does(s, s.getOverview)},
 		{id: "count-approvals", method: get, path: "/api/approvals/count", role: Viewer, tag: "steps",
 			summary: "Count the approvals that wait", detail: "Counts up to 1,000, and says whether there are more.", add: does(s, s.countApprovals)},
 		{id: "get-approval-context", method: get, path: "/api/steps/{id}/context", role: Viewer, errors: []Slug{SlugNotFound}, tag: "steps",
@@ -57,6 +57,7 @@ type overview struct {
 	Newest    []pawl.JobView   `json:"failed_jobs" doc:"The newest 10 of them, without bodies."`
 	Counts    pawl.Counts      `json:"counts"`
 	Queues    []pawl.QueueView `json:"queues" doc:"Up to 10 queues in which steps wait, the longest first."`
+	Doctor    *Examination     `json:"doctor,omitempty" doc:"The last examination of the database. Absent for a token of some workspaces, and where there was none."`
 }
 
 func (s *Service) getOverview(ctx context.Context, in *struct{ OfWorkspace }) (*body[overview], error) {
@@ -88,6 +89,7 @@ func (s *Service) getOverview(ctx context.Context, in *struct{ OfWorkspace }) (*
 	if o.Stuck == nil {
 		o.Stuck = []pawl.StuckJob{}
 	}
+	o.Doctor = s.examination(ctx)
 	return &body[overview]{o}, nil
 }
 

@@ -151,14 +151,9 @@ func (s *Service) verifyAudit(ctx context.Context, in *struct {
 }
 
 func (s *Service) diagnose(ctx context.Context, _ *struct{}) (*body[page[health.Finding]], error) {
-	if s.Examine == nil {
-		return nil, pawl.Errorf(pawl.Unavailable, "this server cannot examine its database")
+	found, err := s.examiner.run(ctx)
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case s.examining <- struct{}{}:
-		defer func() { <-s.examining }()
-	default:
-		return nil, pawl.Errorf(pawl.Unavailable, "the database is being examined for another request")
-	}
-	return pageOf(s.Examine(ctx), ""), nil
+	return pageOf(found, ""), nil
 }

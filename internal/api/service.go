@@ -81,7 +81,7 @@ type Service struct {
 	all  http.Handler          // mux, and problems for what it does not have
 	huma huma.API
 
-	examining chan struct{} // full while the database is examined
+	examiner  *examiner
 	listeners listeners
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
@@ -92,8 +92,9 @@ type Service struct {
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{}, examining: make(chan struct{}, 1),
-		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
+	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{},
+		examiner: &examiner{examine: c.Examine, now: c.Now, busy: make(chan struct{}, 1)},
+		waiting:  make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
 		listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
