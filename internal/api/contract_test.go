@@ -321,6 +321,8 @@ func testContract(t *testing.T, d *drive) {
 	for _, wrong := range []string{"stuck=soon", "stuck=0s", "stuck=1m&status=FAILED", "stuck=1m&timed_out=true", "metadata=team", "metadata=%3Dbilling", "metadata=a%3D1&metadata=a%3D2"} {
 		d.want(422, "GET", "/api/jobs?"+wrong, "")
 	}
+	d.want(200, "GET", "/api/rates?minutes=5&workspace_id=default", "")
+	d.want(422, "GET", "/api/rates?minutes=0", "")
 	d.want(200, "GET", "/api/stuck?attention=true&for=0s&metadata=team%3Dbilling", "")
 	d.want(200, "POST", "/api/bulk/pause", `{"filter":{"metadata":{"team":"billing"}},"dry_run":true}`)
 	d.want(200, "GET", "/api/diff?a="+again+"&b="+third, "")

@@ -61,6 +61,9 @@ type Views interface {
 	Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error)
 	// StepCounts counts the steps of a job by state.
 	StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error)
+	// NewestSteps reads the times of the steps of the newest jobs, by job and ord, the highest
+	// first, at most limit.
+	NewestSteps(ctx context.Context, limit int) ([]StepTimes, error)
 	// Worker reads a worker; Workers lists them, newest first. With a limit it is a page;
 	// see PageBytes.
 	Worker(ctx context.Context, key rowkey.Worker) (*pawl.Worker, error)
@@ -228,6 +231,13 @@ type JobFilter struct {
 	Keys       []rowkey.Job      // only these; nil is no bound
 	Limit      int               // 0: no limit
 	Bare       bool              // without bodies
+}
+
+// StepTimes are the state of a step and its times; 0 is not yet.
+type StepTimes struct {
+	pawl.StepKey
+	State                              machine.State
+	EnqueuedAt, StartedAt, CompletedAt int64
 }
 
 // A StepFilter selects steps of a job.

@@ -312,6 +312,18 @@ func (db *DB) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) 
 	return steps, err
 }
 
+// NewestSteps reads times of steps in the order of the primary key; see store.Views.
+func (db *DB) NewestSteps(ctx context.Context, limit int) (all []store.StepTimes, err error) {
+	err = db.read(ctx, "read times of steps", func(c *conn) error {
+		all = nil
+		return c.each(selectNewestSteps, func(b *row) { b.int(int64(limit)) }, func(cols *columns) error {
+			all = append(all, store.StepTimes{StepKey: cols.stepKey(), State: machine.State(cols.text()), EnqueuedAt: cols.int(), StartedAt: cols.int(), CompletedAt: cols.int()})
+			return cols.finish()
+		})
+	})
+	return all, err
+}
+
 // StepCounts counts the steps of a job by state.
 func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error) {
 	counts := map[machine.State]int{}
