@@ -179,13 +179,15 @@ type trial struct {
 	do   func(context.Context) error
 }
 
+func needsRole(role Role) string { return "it needs the role " + string(role) }
+
 // tried tries verbs that the caller has the roles for.
 func (s *Service) tried(ctx context.Context, trials ...trial) (*body[page[offer]], error) {
 	all := make([]offer, len(trials))
 	for i, t := range trials {
 		all[i].Verb = t.verb
 		if !access.Of(ctx).Holds(t.role) {
-			all[i].WhyNot = "it needs the role " + string(t.role)
+			all[i].WhyNot = needsRole(t.role)
 			continue
 		}
 		err := engine.Tried(t.do(engine.Try(ctx)))

@@ -336,6 +336,7 @@ func testContract(t *testing.T, d *drive) {
 	web := "/api/hosts/shop/services/web"
 	d.want(200, "GET", web, "")
 	d.want(404, "GET", "/api/hosts/shop/services/none", "")
+	d.want(200, "GET", web+"/actions", "")
 	d.want(200, "GET", web+"/why", "")
 	d.want(200, "GET", web+"/history?limit=1", "")
 	if log := d.want(200, "GET", web+"/logs", "").body; string(log) != "printed" {
