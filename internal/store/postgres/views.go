@@ -161,7 +161,7 @@ func (w *where) records(f store.JobFilter) {
 		w.add(`position(lower($%d collate "C") in lower((workflow || chr(10) || description) collate "C")) > 0`, storable(f.Text))
 	}
 	if f.Still != 0 {
-		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
+		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d offset 0)", f.Still)
 	}
 }
 
