@@ -42,6 +42,9 @@ type Submission struct {
 // MaxMetadata is the limit of the bytes of a job's metadata.
 const MaxMetadata = 16 << 10
 
+// MaxMetadataFilter is how many members of metadata a JobQuery selects by, at most.
+const MaxMetadataFilter = 8
+
 // A Submitted is the reply to a Submission.
 type Submitted struct {
 	ID       ID
@@ -249,8 +252,18 @@ type JobQuery struct {
 	CreatedBefore Timestamp // only jobs made before this time
 	Schedule      string    // name of a schedule of the workspace, or of the default one: only jobs that it made
 	Text          string    // only jobs whose workflow or description contains it, in any case of ASCII letters
-	Before        string    // id of a job: only older ones
-	Limit         int       // 1 to 1000; 0 is 50
+
+	// Metadata selects only jobs whose metadata has each of these members at its top level: as a
+	// string, or as another value whose compact JSON it is. At most MaxMetadataFilter.
+	Metadata map[string]string
+
+	// Stuck selects only unfinished jobs in which nothing has moved for this long though it
+	// should: those that wait for a person, a time, a signal, a child job or a slot are left out,
+	// as are paused ones and those of which a step runs. 0: any jobs.
+	Stuck time.Duration
+
+	Before string // id of a job: only older ones
+	Limit  int    // 1 to 1000; 0 is 50
 
 	// Summary leaves out inputs, outputs, errors and metadata: these are not read.
 	Summary bool

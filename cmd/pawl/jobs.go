@@ -23,14 +23,19 @@ separated by commas; and timed-out, the CANCELED jobs that exceeded their timeou
 there are.
 
 --stuck lists the unfinished jobs in which nothing has moved for 10 minutes, or for the
-duration of --for, each with its main reason; "pawl job why JOB" has all reasons.`
+duration of --for, each with its main reason; "pawl job why JOB" has all reasons. With
+--attention only those that ought to move: those that wait for a person, a time, a signal,
+a child job or a slot are left out.
+
+--meta lists the jobs that were submitted with this member of metadata.`
 
 func newJobs(a *app) *cobra.Command {
 	q := pawl.JobQuery{}
-	statuses, form, stuck, still := "", formText, false, 10*time.Minute
+	statuses, form, stuck, attention, still := "", formText, false, false, 10*time.Minute
+	var meta []string
 	c := &cobra.Command{
 		Use: "jobs", Short: "List jobs", Long: jobsLong,
-		Example: "  pawl jobs\n  pawl jobs --status failed,timed-out --workflow nightly --limit 10\n  pawl jobs --stuck --for 1h\n  pawl jobs -o json",
+		Example: "  pawl jobs\n  pawl jobs --status failed,timed-out --workflow nightly --limit 10\n  pawl jobs --stuck --for 1h\n  pawl jobs --meta team=billing\n  pawl jobs -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if q.Statuses, q.TimedOut, err = parseStatuses(statuses); err != nil {
@@ -40,7 +45,16 @@ func newJobs(a *app) *cobra.Command {
 				return err
 			}
 			q.Workspace = a.workspace
+			if q.Metadata, err = membersOf(meta); err != nil {
+				return err
+			}
+			if attention && !stuck {
+				return usage("", "--attention goes with --stuck")
+			}
 			if stuck {
+				if attention {
+					q.Stuck = max(still, time.Microsecond)
+				}
 				return a.stuck(c.Context(), q, still, form)
 			}
 			if c.Flags().Changed("for") {
@@ -53,9 +67,21 @@ func newJobs(a *app) *cobra.Command {
 	c.Flags().StringVar(&q.Workflow, "workflow", "", "only jobs of this workflow")
 	c.Flags().IntVar(&q.Limit, "limit", 50, "how many to list at most, 1 to 1000")
 	c.Flags().BoolVar(&stuck, "stuck", false, "only unfinished jobs in which nothing moves, with the reason")
+	c.Flags().BoolVar(&attention, "attention", false, "with --stuck: only those that ought to move")
+	c.Flags().StringArrayVar(&meta, "meta", nil, "only jobs with this metadata, as key=value; may be repeated")
 	c.Flags().DurationVar(&still, "for", still, "with --stuck: how long nothing has moved")
 	bindForm(a, c, &form, "a list of jobs")
 	return c
+}
+
+// membersOf returns the members of metadata that --meta names.
+func membersOf(pairs []string) (map[string]string, error) {
+	members := make(map[string]string, len(pairs))
+	_, err := valuesOf("--meta", "write --meta team=billing", pairs, func(key, text string) (any, error) {
+		members[key] = text
+		return text, nil
+	})
+	return members, err
 }
 
 // statusTimedOut is used like a state, for jobs that were CANCELED by their timeout.

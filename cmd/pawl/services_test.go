@@ -57,6 +57,8 @@ func (h *standIn) Order(_ context.Context, id string, o control.Order) error {
 	return nil
 }
 
+func (h *standIn) Check(string, control.Verb) error { return nil }
+
 func (h *standIn) Logs(_ context.Context, id string, q control.LogQuery, w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s %d %t\n", id, q.Tail, q.Follow)
 	return err

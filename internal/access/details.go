@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/explain"
@@ -30,6 +31,7 @@ type Details interface {
 	CheckRetry(ctx context.Context, id pawl.ID, r pawl.Retry) (*explain.RetryPlan, error)
 	EntityPage(ctx context.Context, entity string, q explain.AuditQuery) (rows []pawl.Transition, next, workspace string, err error)
 	Processes(ctx context.Context) ([]*pawl.Node, error)
+	Rates(ctx context.Context, workspaces []string, span time.Duration) (*explain.Rates, error)
 	Attempts(ctx context.Context, step pawl.ID) (all []explain.Attempt, omitted int, err error)
 }
 
@@ -113,6 +115,18 @@ func (e *Engine) EntityPage(ctx context.Context, entity string, q explain.AuditQ
 
 func (e *Engine) Processes(ctx context.Context) ([]*pawl.Node, error) {
 	return when(everywhere(ctx), func() ([]*pawl.Node, error) { return e.of.Processes(ctx) })
+}
+
+func (e *Engine) Rates(ctx context.Context, workspaces []string, span time.Duration) (*explain.Rates, error) {
+	var mine []string
+	for _, named := range workspaces {
+		some, err := within(ctx, named)
+		if err != nil {
+			return nil, err
+		}
+		mine = append(mine, some...)
+	}
+	return e.of.Rates(ctx, mine, span)
 }
 
 func (e *Engine) Attempts(ctx context.Context, step pawl.ID) ([]explain.Attempt, int, error) {

@@ -41,17 +41,18 @@ var bulkVerbs = map[string]func(*access.Engine, context.Context, pawl.ID, pawl.C
 
 // A JobFilter selects jobs, as the parameters of list-jobs do.
 type JobFilter struct {
-	Status        []string  `json:"status,omitempty" enum:"SUBMITTED,PENDING,RUNNING,COMPLETED,FAILED,CANCELED" maxItems:"6"`
-	Workflow      string    `json:"workflow,omitempty" maxLength:"128"`
-	Parent        string    `json:"parent_job_id,omitempty" maxLength:"64"`
-	Schedule      string    `json:"schedule,omitempty" maxLength:"128"`
-	Text          string    `json:"q,omitempty" maxLength:"256"`
-	CreatedAfter  time.Time `json:"created_after,omitzero"`
-	CreatedBefore time.Time `json:"created_before,omitzero"`
+	Status        []string          `json:"status,omitempty" enum:"SUBMITTED,PENDING,RUNNING,COMPLETED,FAILED,CANCELED" maxItems:"6"`
+	Workflow      string            `json:"workflow,omitempty" maxLength:"128"`
+	Parent        string            `json:"parent_job_id,omitempty" maxLength:"64"`
+	Schedule      string            `json:"schedule,omitempty" maxLength:"128"`
+	Text          string            `json:"q,omitempty" maxLength:"256"`
+	Metadata      map[string]string `json:"metadata,omitempty" doc:"At most 8 members that the metadata of a job has to have."`
+	CreatedAfter  time.Time         `json:"created_after,omitzero"`
+	CreatedBefore time.Time         `json:"created_before,omitzero"`
 }
 
 func (f *JobFilter) query(workspace string) pawl.JobQuery {
-	q := pawl.JobQuery{Workspace: workspace, Workflow: f.Workflow, Parent: f.Parent, Schedule: f.Schedule, Text: f.Text, CreatedAfter: stamp(f.CreatedAfter), CreatedBefore: stamp(f.CreatedBefore)}
+	q := pawl.JobQuery{Workspace: workspace, Workflow: f.Workflow, Parent: f.Parent, Schedule: f.Schedule, Text: f.Text, Metadata: f.Metadata, CreatedAfter: stamp(f.CreatedAfter), CreatedBefore: stamp(f.CreatedBefore)}
 	for _, state := range f.Status {
 		q.Statuses = append(q.Statuses, machine.State(state))
 	}

@@ -40,6 +40,8 @@ func (s *Service) checkOperations() []operation {
 			summary: "List the moves of an entity", detail: "Lists the moves of a job, step, worker, schedule or token by its id, oldest first; of an actor, and of a span of time, if these are given. A page looks at 20,000 moves at most. There is no index of moves by actor or time alone.", add: does(s, s.queryAudit)},
 		{id: "list-processes", method: get, path: "/api/processes", role: Viewer, everywhere: true, tag: "workers",
 			summary: "List the processes that use the database", detail: "Lists the processes that have reported in the last 10 minutes, with how far their clocks are ahead.", add: does(s, s.listProcesses)},
+		{id: "get-rates", method: get, path: "/api/rates", role: Viewer, tag: "records",
+			summary: "Say how fast jobs and steps begin and end", detail: "Says, by workflow and by queue, how many jobs and steps have begun and ended in the last minutes, and how long they waited and ran. It looks at the newest 5,000 jobs and the newest 10,000 steps of all workspaces: if there were more in that time, from is later.", add: does(s, s.getRates)},
 		{id: "get-machine-counts", method: get, path: "/api/machines/{name}/counts", role: Viewer, errors: []Slug{SlugNotFound}, tag: "records",
 			summary: "Count what is in each state of a machine", detail: "Counts jobs, steps or workers by state: what is in flight exactly, what has ended up to a bound; of steps only what is in flight.", add: does(s, s.getMachineCounts)},
 	}
@@ -177,13 +179,15 @@ type trial struct {
 	do   func(context.Context) error
 }
 
+func needsRole(role Role) string { return "it needs the role " + string(role) }
+
 // tried tries verbs that the caller has the roles for.
 func (s *Service) tried(ctx context.Context, trials ...trial) (*body[page[offer]], error) {
 	all := make([]offer, len(trials))
 	for i, t := range trials {
 		all[i].Verb = t.verb
 		if !access.Of(ctx).Holds(t.role) {
-			all[i].WhyNot = "it needs the role " + string(t.role)
+			all[i].WhyNot = needsRole(t.role)
 			continue
 		}
 		err := engine.Tried(t.do(engine.Try(ctx)))
@@ -366,4 +370,15 @@ func (s *Service) getMachineCounts(ctx context.Context, in *struct {
 		return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there are no counts of %.100q: want job, step or worker", in.Name)}
 	}
 	return &body[machineCounts]{machineCounts{in.Name, states, counts.AtLeast && in.Name != "step"}}, nil
+}
+
+func (s *Service) getRates(ctx context.Context, in *struct {
+	OfWorkspace
+	Minutes int `query:"minutes" minimum:"1" maximum:"1440" default:"15" doc:"Over how many minutes until now."`
+}) (*body[explain.Rates], error) {
+	rates, err := s.Engine.Rates(ctx, []string{in.Workspace}, time.Duration(in.Minutes)*time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	return &body[explain.Rates]{*rates}, nil
 }

@@ -318,6 +318,14 @@ func testContract(t *testing.T, d *drive) {
 	d.want(422, "POST", "/api/bulk/cancel", `{}`)
 	d.want(200, "GET", "/api/jobs?q=RDE&fields=summary", "")
 	d.want(404, "GET", "/api/jobs?schedule=none", "")
+	d.want(200, "GET", "/api/jobs?stuck=1us&metadata=team%3Dbilling&metadata=n%3D3", "")
+	for _, wrong := range []string{"stuck=soon", "stuck=0s", "stuck=1m&status=FAILED", "stuck=1m&timed_out=true", "metadata=team", "metadata=%3Dbilling", "metadata=a%3D1&metadata=a%3D2"} {
+		d.want(422, "GET", "/api/jobs?"+wrong, "")
+	}
+	d.want(200, "GET", "/api/rates?minutes=5&workspace_id=default", "")
+	d.want(422, "GET", "/api/rates?minutes=0", "")
+	d.want(200, "GET", "/api/stuck?attention=true&for=0s&metadata=team%3Dbilling", "")
+	d.want(200, "POST", "/api/bulk/pause", `{"filter":{"metadata":{"team":"billing"}},"dry_run":true}`)
 	d.want(200, "GET", "/api/diff?a="+again+"&b="+third, "")
 	d.want(404, "GET", "/api/diff?a="+again+"&b=j_1", "")
 
@@ -331,6 +339,7 @@ func testContract(t *testing.T, d *drive) {
 	web := "/api/hosts/shop/services/web"
 	d.want(200, "GET", web, "")
 	d.want(404, "GET", "/api/hosts/shop/services/none", "")
+	d.want(200, "GET", web+"/actions", "")
 	d.want(200, "GET", web+"/why", "")
 	d.want(200, "GET", web+"/history?limit=1", "")
 	if log := d.want(200, "GET", web+"/logs", "").body; string(log) != "printed" {

@@ -42,6 +42,7 @@ type site struct {
 	seen   chan string // what was told of each request, as far as it has room
 
 	examine  func() []health.Finding // what the doctor finds
+	now      func() time.Time        // see api.Config; nil: time.Now
 	bodyTime time.Duration           // see api.Config
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
@@ -87,7 +88,7 @@ func (s *site) open() {
 	if len(s.crews) > 0 {
 		members = s.crews[0]
 	}
-	service := api.New(api.Config{Crew: members, Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: time.Now, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+	service := api.New(api.Config{Crew: members, Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: s.time, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
 		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }})
 	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -103,6 +104,14 @@ func (s *site) open() {
 			s.t.Error(err)
 		}
 	}
+}
+
+// time returns the time by the clock of the site.
+func (s *site) time() time.Time {
+	if s.now == nil {
+		return time.Now()
+	}
+	return s.now()
 }
 
 // observe keeps what is told of a request.

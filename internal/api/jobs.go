@@ -206,11 +206,13 @@ func (s *Service) listJobs(ctx context.Context, in *struct {
 	CreatedBefore time.Time `query:"created_before" doc:"Only created before this time."`
 	Schedule      string    `query:"schedule" maxLength:"128" doc:"Only those that this schedule made, of the workspace, or of the default one."`
 	Text          string    `query:"q" maxLength:"256" doc:"Only those whose workflow or description contains this, in any case of ASCII letters."`
+	Metadata      []string  `query:"metadata,explode" maxItems:"8" doc:"KEY=VALUE: only those whose metadata has this member at its top level, as a text or as another value that is written so. Given several times: only those that have all. Those of a job that was redacted are gone."`
+	Stuck         string    `query:"stuck" maxLength:"32" doc:"Only unfinished jobs in which nothing has moved for this long, a duration such as 10m, though it should: no step runs, and they wait for no person, time, signal, child job or slot. A page looks at 200 jobs that do not move, at most." example:"10m"`
 	TimedOut      bool      `query:"timed_out" doc:"With status or without: those that were CANCELED by their timeout, too."`
 	Before        string    `query:"before" maxLength:"64" doc:"Only older than this job. A cursor goes further, so it may be left out then."`
 	Fields
 }) (*body[page[pawl.JobView]], error) {
-	filter := []any{"jobs", in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore, in.TimedOut, in.Schedule, in.Text, in.Fields}
+	filter := []any{"jobs", in.Workspace, in.Status, in.Workflow, in.Depth, in.Parent, in.Continues, in.CreatedAfter, in.CreatedBefore, in.TimedOut, in.Schedule, in.Text, in.Fields, in.Metadata, in.Stuck}
 	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Parent: in.Parent, Continues: in.Continues, TimedOut: in.TimedOut,
 		CreatedAfter: stamp(in.CreatedAfter), CreatedBefore: stamp(in.CreatedBefore), Schedule: in.Schedule, Text: in.Text, Summary: in.summary()}
 	if in.Depth >= 0 {
@@ -219,10 +221,42 @@ func (s *Service) listJobs(ctx context.Context, in *struct {
 	for _, state := range in.Status {
 		q.Statuses = append(q.Statuses, machine.State(state))
 	}
+	var err error
+	if q.Metadata, err = membersOf(in.Metadata); err != nil {
+		return nil, err
+	}
+	if q.Stuck, err = stuckFor(in.Stuck); err != nil {
+		return nil, err
+	}
 	return placedPage(in.Window, filter, func(after string, limit int) ([]pawl.JobView, string, error) {
 		q.Before, q.Limit = cmp.Or(after, in.Before), limit
 		return s.Engine.JobPage(ctx, q)
 	})
+}
+
+// membersOf reads members of metadata, each as KEY=VALUE.
+func membersOf(list []string) (map[string]string, error) {
+	members := make(map[string]string, len(list))
+	for _, text := range list {
+		key, value, is := strings.Cut(text, "=")
+		if _, twice := members[key]; !is || key == "" || twice {
+			return nil, pawl.Errorf(pawl.Invalid, "metadata %.100q: want KEY=VALUE, each key once", text)
+		}
+		members[key] = value
+	}
+	return members, nil
+}
+
+// stuckFor reads for how long jobs have not moved; 0 for none.
+func stuckFor(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	still, err := time.ParseDuration(text)
+	if err != nil || still < time.Microsecond {
+		return 0, pawl.Errorf(pawl.Invalid, "stuck %q: want a duration of at least 1us, such as 10m", text)
+	}
+	return still, nil
 }
 
 func stamp(t time.Time) pawl.Timestamp {

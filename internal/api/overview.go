@@ -21,7 +21,7 @@ const (
 	maxOverview = 10   // records of a kind
 	maxFailed   = 100
 	overviewFor = 24 * time.Hour
-	stuckFor    = 10 * time.Minute
+	quietFor    = 10 * time.Minute
 	maxDue      = 1000 // times of a calendar
 	maxCalendar = 366 * 24 * time.Hour
 	maxSearched = 10_000 // jobs, the newest
@@ -31,7 +31,7 @@ const (
 func (s *Service) overviewOperations() []operation {
 	return []operation{
 		{id: "get-overview", method: get, path: "/api/overview", role: Viewer, tag: "records",
-			summary: "Say what needs a person", detail: "Says what waits for a decision, what is stuck, which jobs of the last 24 hours have failed, what is in flight, and where steps wait longest.", add: does(s, s.getOverview)},
+			summary: "Say what needs a person", detail: "Says what waits for a decision, what is stuck, which jobs of the last 24 hours have failed, what is in flight, and where steps wait longest. To a caller of all workspaces also how many findings the doctor has: of an examination that is 5 minutes old at most, unless one takes longer than 5 seconds; an admin sees them.", add: does(s, s.getOverview)},
 		{id: "count-approvals", method: get, path: "/api/approvals/count", role: Viewer, tag: "steps",
 			summary: "Count the approvals that wait", detail: "Counts up to 1,000, and says whether there are more.", add: does(s, s.countApprovals)},
 		{id: "get-approval-context", method: get, path: "/api/steps/{id}/context", role: Viewer, errors: []Slug{SlugNotFound}, tag: "steps",
@@ -52,11 +52,12 @@ type tally struct {
 // An overview is what needs a person.
 type overview struct {
 	Approvals tally            `json:"approvals" doc:"Steps that wait for a decision."`
-	Stuck     []pawl.StuckJob  `json:"stuck" doc:"Up to 10 jobs that have not moved for 10 minutes, and move only if a person acts."`
+	Stuck     []pawl.StuckJob  `json:"stuck" doc:"Up to 10 jobs in which nothing has moved for 10 minutes though it should: as list-jobs has them with stuck."`
 	Failed    tally            `json:"failed" doc:"Jobs that were made in the last 24 hours and have failed, up to 100."`
 	Newest    []pawl.JobView   `json:"failed_jobs" doc:"The newest 10 of them, without bodies."`
 	Counts    pawl.Counts      `json:"counts"`
 	Queues    []pawl.QueueView `json:"queues" doc:"Up to 10 queues in which steps wait, the longest first."`
+	Doctor    *Examination     `json:"doctor,omitempty" doc:"The last examination of the database. Absent for a token of some workspaces, and where there was none."`
 }
 
 func (s *Service) getOverview(ctx context.Context, in *struct{ OfWorkspace }) (*body[overview], error) {
@@ -65,7 +66,7 @@ func (s *Service) getOverview(ctx context.Context, in *struct{ OfWorkspace }) (*
 	if o.Approvals.Count, o.Approvals.More, err = s.Engine.CountApprovals(ctx, in.Workspace, maxCount); err != nil {
 		return nil, err
 	}
-	if o.Stuck, err = s.Engine.Stuck(ctx, pawl.JobQuery{Workspace: in.Workspace, Limit: maxOverview}, stuckFor); err != nil {
+	if o.Stuck, err = s.Engine.Stuck(ctx, pawl.JobQuery{Workspace: in.Workspace, Limit: maxOverview, Stuck: quietFor}, quietFor); err != nil {
 		return nil, err
 	}
 	failed, next, err := s.Engine.JobPage(ctx, pawl.JobQuery{Workspace: in.Workspace, Statuses: []machine.State{lifecycle.JobFailed},
@@ -88,6 +89,7 @@ func (s *Service) getOverview(ctx context.Context, in *struct{ OfWorkspace }) (*
 	if o.Stuck == nil {
 		o.Stuck = []pawl.StuckJob{}
 	}
+	o.Doctor = s.examination(ctx)
 	return &body[overview]{o}, nil
 }
 

@@ -20,7 +20,7 @@ func (s *Service) recordOperations() []operation {
 		{id: "get-machine", method: get, path: "/api/machines/{name}", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Read a state machine", detail: "Reads a state machine, also as the text of a diagram.", add: does(s, s.getMachine)},
 		{id: "list-stuck", method: get, path: "/api/stuck", role: Viewer, tag: tag,
-			summary: "List the jobs that are stuck", detail: "Lists unfinished jobs that move only if a person acts, each with the reason.", add: does(s, s.listStuck)},
+			summary: "List the jobs that do not move", detail: "Lists unfinished jobs in which nothing has moved for some time, newest first, each with its main reason, also those that rightly wait. With attention only those that ought to move, as list-jobs has them with stuck; of 1,000 jobs that do not move.", add: does(s, s.listStuck)},
 		{id: "verify-audit", method: get, path: "/api/audit/verify", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Verify the audit trail of a job", detail: "Checks the trails of a job and its steps: that no row was edited, removed, reordered or cut off. A broken trail is a verdict and no error.", add: does(s, s.verifyAudit)},
 		{id: "verify-trails", method: get, path: "/api/audit/verify-all", role: Admin, everywhere: true, errors: []Slug{SlugRateLimited}, tag: tag,
@@ -81,10 +81,12 @@ func (s *Service) getMachine(_ context.Context, in *struct {
 
 func (s *Service) listStuck(ctx context.Context, in *struct {
 	OfWorkspace
-	Status   []string `query:"status" enum:"SUBMITTED,PENDING,RUNNING" doc:"Only in these states, separated by commas."`
-	Workflow string   `query:"workflow" maxLength:"128" doc:"Only of this workflow."`
-	For      string   `query:"for" default:"10m" maxLength:"32" doc:"That have not moved for this long: a duration."`
-	Limit    int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many, at most."`
+	Status    []string `query:"status" enum:"SUBMITTED,PENDING,RUNNING" doc:"Only in these states, separated by commas."`
+	Workflow  string   `query:"workflow" maxLength:"128" doc:"Only of this workflow."`
+	For       string   `query:"for" default:"10m" maxLength:"32" doc:"That have not moved for this long: a duration."`
+	Limit     int      `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many, at most."`
+	Metadata  []string `query:"metadata,explode" maxItems:"8" doc:"KEY=VALUE: only those whose metadata has this member, as in list-jobs."`
+	Attention bool     `query:"attention" doc:"Only those that ought to move: no step runs, and they wait for no person, time, signal, child job or slot."`
 }) (*body[page[pawl.StuckJob]], error) {
 	still, err := time.ParseDuration(in.For)
 	if err != nil || still < 0 {
@@ -93,6 +95,12 @@ func (s *Service) listStuck(ctx context.Context, in *struct {
 	q := pawl.JobQuery{Workspace: in.Workspace, Workflow: in.Workflow, Limit: in.Limit}
 	for _, state := range in.Status {
 		q.Statuses = append(q.Statuses, machine.State(state))
+	}
+	if q.Metadata, err = membersOf(in.Metadata); err != nil {
+		return nil, err
+	}
+	if in.Attention {
+		q.Stuck = max(still, time.Microsecond)
 	}
 	jobs, err := s.Engine.Stuck(ctx, q, still)
 	if err != nil {
@@ -143,14 +151,9 @@ func (s *Service) verifyAudit(ctx context.Context, in *struct {
 }
 
 func (s *Service) diagnose(ctx context.Context, _ *struct{}) (*body[page[health.Finding]], error) {
-	if s.Examine == nil {
-		return nil, pawl.Errorf(pawl.Unavailable, "this server cannot examine its database")
+	found, err := s.examiner.run(ctx)
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case s.examining <- struct{}{}:
-		defer func() { <-s.examining }()
-	default:
-		return nil, pawl.Errorf(pawl.Unavailable, "the database is being examined for another request")
-	}
-	return pageOf(s.Examine(ctx), ""), nil
+	return pageOf(found, ""), nil
 }

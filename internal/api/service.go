@@ -85,7 +85,7 @@ type Service struct {
 	all  http.Handler          // mux, and problems for what it does not have
 	huma huma.API
 
-	examining chan struct{} // full while the database is examined
+	examiner  *examiner
 	listeners listeners
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
@@ -96,8 +96,9 @@ type Service struct {
 
 // New returns a service on an engine.
 func New(c Config) *Service {
-	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{}, examining: make(chan struct{}, 1),
-		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
+	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{},
+		examiner: &examiner{examine: c.Examine, now: c.Now, busy: make(chan struct{}, 1)},
+		waiting:  make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
 		listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
@@ -110,12 +111,16 @@ func New(c Config) *Service {
 	return s
 }
 
+// severalTimes is the parameter that may be given several times, since its values may have
+// commas.
+const severalTimes = "metadata"
+
 // ServeHTTP serves one request.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	for name, values := range r.URL.Query() {
-		if len(values) > 1 {
+		if len(values) > 1 && name != severalTimes {
 			Problemf(SlugInvalid, "query.%s: it is given %d times: want it once, with commas between several values", name, len(values)).Write(w)
 			return
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/control"
 )
 
@@ -35,6 +36,8 @@ func (s *Service) serviceOperations() []operation {
 			summary: "List every move of a service", detail: "Lists the moves of a service, oldest first, across restarts of its host.", add: does(s, s.listServiceHistory)},
 		{id: "read-service-log", method: get, path: at + "/logs", role: Viewer, everywhere: true, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,
 			summary: "Read what a service has printed", detail: "Streams the output of a service as it was printed.", add: streamsBytes(s, s.readServiceLog)},
+		{id: "list-service-actions", method: get, path: at + "/actions", role: Viewer, everywhere: true, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Say what the caller can do with a service", detail: "Lists verbs, each with whether it has an effect now and the caller may, and if not, why: the host of the service says so, and changes nothing.", add: does(s, s.listServiceActions)},
 		verb(control.Start, settles, "Start a service", "Starts a service, after those that it needs."),
 		verb(control.Stop, settles, "Stop a service", "Stops a service until it is started again."),
 		verb(control.Restart, settles, "Restart a service", "Stops a service and starts it again. A repeated request restarts it once more."),
@@ -195,6 +198,24 @@ func (s *Service) listServiceHistory(ctx context.Context, in *struct {
 		return nil, noHost(err)
 	}
 	return indexedPage(in.Window, moves, "service", in.Host, in.Service)
+}
+
+func (s *Service) listServiceActions(ctx context.Context, in *struct{ ServicePath }) (*body[page[offer]], error) {
+	f, err := s.service(ctx, in.ServicePath)
+	if err != nil {
+		return nil, err
+	}
+	offers, err := f.Client.Offers(ctx, f.ID)
+	if err != nil {
+		return nil, noHost(err)
+	}
+	all := make([]offer, len(offers))
+	for i, o := range offers {
+		if all[i] = (offer{string(o.Verb), o.OK, o.WhyNot}); !access.Of(ctx).Holds(Operator) {
+			all[i].OK, all[i].WhyNot = false, needsRole(Operator)
+		}
+	}
+	return pageOf(all, ""), nil
 }
 
 func (s *Service) orderService(v control.Verb) func(context.Context, *struct {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,13 @@ func (shop) History(context.Context, string) ([]pawl.Transition, error) {
 func (shop) Order(_ context.Context, _ string, o control.Order) error {
 	if o.Verb == control.Stop && o.Reason == "" {
 		return pawl.Errorf(pawl.Conflict, "service web was told by %s to stop", o.Actor)
+	}
+	return nil
+}
+
+func (shop) Check(_ string, v control.Verb) error {
+	if v == control.Start {
+		return pawl.Errorf(pawl.Conflict, "service web runs already, or is about to")
 	}
 	return nil
 }
@@ -85,5 +93,38 @@ func TestServicesOverHTTP(t *testing.T) {
 	s.want(404, "GET", "/api/hosts/..%2Fgone/services", "")
 	if why := s.want(200, "GET", "/api/hosts/shop/services/web", "").field(t, "why"); len(why.([]any)) != 0 {
 		t.Errorf("why is %v, want an empty list", why)
+	}
+}
+
+// TestServiceActions: what a caller can do with a service is what its host says, for those with
+// the role; and the actor of an order is the token (J4).
+func TestServiceActions(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	operator, _ := g.token("ops", nil, pawl.RoleOperator)
+	viewer, _ := g.token("viewer", nil, pawl.RoleViewer)
+	some, _ := g.token("some", []string{"builds"}, pawl.RoleAdmin)
+	const web = "/api/hosts/shop/services/web"
+	for secret, want := range map[string]string{
+		operator: `[{"verb":"start","ok":false,"why_not":"service web runs already, or is about to"},{"verb":"stop","ok":true},{"verb":"restart","ok":true}]`,
+		viewer:   `[{"verb":"start","ok":false,"why_not":"it needs the role operator"},{"verb":"stop","ok":false,"why_not":"it needs the role operator"},{"verb":"restart","ok":false,"why_not":"it needs the role operator"}]`,
+	} {
+		if a := g.as(secret, "GET", web+"/actions", ""); a.status != 200 || !strings.Contains(string(a.body), want) {
+			t.Errorf("%d %s; want %s", a.status, a.body, want)
+		}
+	}
+	for _, path := range []string{"/api/hosts/shop/services/none/actions", "/api/hosts/gone/services/web/actions"} {
+		if a := g.as(operator, "GET", path, ""); a.status != 404 {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	if a := g.as(some, "GET", web+"/actions", ""); a.status != 403 {
+		t.Errorf("to a token of a workspace: %d %s", a.status, a.body)
+	}
+	if a := g.as(viewer, "POST", web+"/restart", ""); a.status != 403 {
+		t.Errorf("a viewer restarts: %d %s", a.status, a.body)
+	}
+	if a := g.as(operator, "POST", web+"/stop", ""); a.status != 409 || a.field(t, "detail") != "service web was told by token:ops to stop" {
+		t.Errorf("%d %s; want the token as the actor", a.status, a.body)
 	}
 }

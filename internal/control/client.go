@@ -128,6 +128,16 @@ func (c *Client) History(ctx context.Context, id string) ([]pawl.Transition, err
 	return listOf[pawl.Transition](ctx, c, path+"/history")
 }
 
+// Offers returns, for each verb, whether an order would have an effect now. The host is on this
+// machine.
+func (c *Client) Offers(ctx context.Context, id string) ([]Offer, error) {
+	path, err := pathOf(id)
+	if err != nil {
+		return nil, err
+	}
+	return listOf[Offer](ctx, c, path+"/offers")
+}
+
 // Order starts, stops or restarts a service, and returns its view when the order is
 // accepted.
 func (c *Client) Order(ctx context.Context, id string, o Order) (Service, error) {

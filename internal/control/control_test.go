@@ -68,6 +68,13 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%s: %v, %v; the host has %v", verb, s, err, f.last())
 		}
 	}
+	offers, err := c.Offers(t.Context(), "web")
+	if diff := cmp.Diff([]Offer{{Verb: Start, OK: true}, {Verb: Stop, WhyNot: "web stays"}, {Verb: Restart, OK: true}}, offers); diff != "" || err != nil {
+		t.Errorf("Offers: %v (-want +got)\n%s", err, diff)
+	}
+	if _, err := c.Offers(t.Context(), "none"); pawl.KindOf(err) != pawl.NotFound {
+		t.Errorf("offers of no service: %v", err)
+	}
 	got, err := c.Reload(t.Context(), by)
 	if diff := cmp.Diff([]Difference{{ID: "web", What: "changed", Keys: []string{"cli:ada", "new \"disk\""}}}, got); diff != "" || err != nil {
 		t.Errorf("Reload: %v (-want +got)\n%s", err, diff)

@@ -60,6 +60,13 @@ func (f *fake) Order(_ context.Context, id string, o Order) error {
 	return err
 }
 
+func (f *fake) Check(id string, v Verb) error {
+	if v == Stop {
+		return pawl.Errorf(pawl.Refused, "%s stays", id)
+	}
+	return nil
+}
+
 func (f *fake) last() Order {
 	f.mu.Lock()
 	defer f.mu.Unlock()

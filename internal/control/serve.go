@@ -93,6 +93,7 @@ func (s *server) routes() http.Handler {
 		"GET /v1/services":              s.services,
 		"GET /v1/services/{id}":         s.service,
 		"GET /v1/services/{id}/history": s.history,
+		"GET /v1/services/{id}/offers":  s.offers,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, f) })
 	}
@@ -205,6 +206,25 @@ func (s *server) history(r *http.Request) (any, error) {
 		moves = []pawl.Transition{}
 	}
 	return moves, err
+}
+
+// offers says which orders would have an effect.
+func (s *server) offers(r *http.Request) (any, error) {
+	id, err := idOf(r)
+	if err == nil {
+		_, err = s.host.Service(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Offer, len(Verbs))
+	for i, v := range Verbs {
+		all[i] = Offer{Verb: v, OK: true}
+		if err := s.host.Check(id, v); err != nil {
+			all[i] = Offer{Verb: v, WhyNot: err.Error()}
+		}
+	}
+	return all, nil
 }
 
 func (s *server) order(r *http.Request, t instruction) (any, error) {

@@ -31,6 +31,10 @@ type Host interface {
 	// Service shows what follows.
 	Order(ctx context.Context, id string, o Order) error
 
+	// Check returns nil if an order would have an effect now, and otherwise an error that says
+	// why not. It changes nothing.
+	Check(id string, v Verb) error
+
 	// Logs writes what a service has printed. With Follow it continues until ctx ends.
 	Logs(ctx context.Context, id string, q LogQuery, w io.Writer) error
 
@@ -92,6 +96,16 @@ const (
 	Stop    Verb = "stop"
 	Restart Verb = "restart"
 )
+
+// Verbs are all verbs.
+var Verbs = []Verb{Start, Stop, Restart}
+
+// An Offer is a verb, and whether an order of it would have an effect now.
+type Offer struct {
+	Verb   Verb   `json:"verb"`
+	OK     bool   `json:"ok"`
+	WhyNot string `json:"why_not,omitempty"`
+}
 
 // An Order is an order for a service, by an actor and for a reason.
 type Order struct {

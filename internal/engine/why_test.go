@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -562,4 +563,87 @@ func TestReasonsAsJSON(t *testing.T) { // T9
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestListOfStuckJobs: a list has the jobs that ought to move, and have a member of metadata,
+// in pages of any size (J4, T9).
+func TestListOfStuckJobs(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), map[string]worker.Handler{"h": nop})
+		submit := func(src, metadata string) string {
+			answers, err := p.engine.Submit(t.Context(), pawl.Submission{Definition: define(t, src).Canonical(), Metadata: json.RawMessage(metadata), Actor: "test"})
+			if err != nil || answers[0].Err != nil {
+				t.Fatal(err, answers)
+			}
+			return answers[0].ID.Public(pawl.JobPrefix)
+		}
+		const unserved = "name: unserved\nsteps: [{id: a, handler: other}]\n"
+		billing, shipping, several := submit(unserved, `{"team": "billing"}`), submit(unserved, `{"team": "shipping"}`), submit(unserved, `{"team": "billing", "n": 3}`)
+		waits := submit("name: waits\nsteps: [{id: b, approval: {prompt: Well?}}]\n", `{"team": "billing"}`)
+		id, err := pawl.ParseID(pawl.JobPrefix, waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.because(id, "b", pawl.ReasonApproval)
+
+		team := map[string]string{"team": "billing"}
+		for name, tt := range map[string]struct {
+			q    pawl.JobQuery
+			want []string
+		}{
+			"stuck":           {pawl.JobQuery{Stuck: time.Microsecond}, []string{several, shipping, billing}},
+			"pending":         {pawl.JobQuery{Stuck: time.Microsecond, Statuses: []machine.State{lifecycle.JobRunning}}, nil},
+			"of a team":       {pawl.JobQuery{Metadata: team}, []string{waits, several, billing}},
+			"of a team stuck": {pawl.JobQuery{Stuck: time.Microsecond, Metadata: team}, []string{several, billing}},
+			"two members":     {pawl.JobQuery{Metadata: map[string]string{"team": "billing", "n": "3"}}, []string{several}},
+			"for an hour":     {pawl.JobQuery{Stuck: time.Hour}, nil},
+			"before":          {pawl.JobQuery{Stuck: time.Microsecond, Before: shipping}, []string{billing}},
+		} {
+			for _, limit := range []int{1, 2, 50} {
+				tt.q.Limit, tt.q.Summary = limit, limit == 2
+				var got []string
+				for q := tt.q; ; {
+					page, next, err := p.engine.JobPage(t.Context(), q)
+					if err != nil || len(page) > limit {
+						t.Fatal(name, len(page), err)
+					}
+					for i := range page {
+						got = append(got, page[i].ID)
+					}
+					if q.Before = next; next == "" {
+						break
+					}
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("%s, %d at once: %v; want %v", name, limit, got, tt.want)
+				}
+			}
+			tt.q.Limit = 2
+			list, err := p.engine.Jobs(t.Context(), tt.q)
+			if err != nil || len(list) != min(2, len(tt.want)) {
+				t.Errorf("%s: a list of %d, %v", name, len(list), err)
+			}
+			if chosen, more, err := p.engine.Choose(t.Context(), tt.q, 2); err != nil || len(chosen) != len(list) || more != (len(tt.want) > 2) {
+				t.Errorf("%s: %d are chosen, more %v, %v", name, len(chosen), more, err)
+			}
+		}
+		quiet, err := p.engine.Stuck(t.Context(), pawl.JobQuery{Metadata: team}, 0)
+		if err != nil || len(quiet) != 3 || quiet[0].ID != waits {
+			t.Errorf("%d jobs of a team do not move, %v", len(quiet), err)
+		}
+		stuck, err := p.engine.Stuck(t.Context(), pawl.JobQuery{Stuck: time.Microsecond, Limit: 2}, 0)
+		if err != nil || len(stuck) != 2 || stuck[0].ID != several || stuck[1].Reason.Kind != pawl.ReasonNoWorker {
+			t.Errorf("stuck %+v, %v", stuck, err)
+		}
+		many := map[string]string{}
+		for i := range pawl.MaxMetadataFilter + 1 {
+			many[strconv.Itoa(i)] = ""
+		}
+		for _, wrong := range []pawl.JobQuery{{Stuck: -1}, {Stuck: 1, Statuses: []machine.State{lifecycle.JobFailed}}, {Stuck: 1, TimedOut: true}, {Metadata: many}} {
+			if _, _, err := p.engine.JobPage(t.Context(), wrong); pawl.KindOf(err) != pawl.Invalid {
+				t.Errorf("%+v: %v; want it refused", wrong, err)
+			}
+		}
+	})
 }

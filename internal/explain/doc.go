@@ -16,17 +16,18 @@
 //   - lists.go and steps.go read the pages of lists. views.go makes the views of jobs and
 //     their steps, workers.go, schedules.go, workflows.go and quotas.go the others. moves.go
 //     bounds the moves that a view has, stepPages the outputs. counts.go counts what is in
-//     flight, by state and by queue. approvals.go lists what waits for people. grid.go and
-//     timeline.go show states and spans of time of steps, without bodies; tasks.go has what is
-//     about single tasks of people.
+//     flight, by state and by queue, rates.go what has begun and ended. approvals.go lists
+//     what waits for people. grid.go and timeline.go show states and spans of time of steps,
+//     without bodies; tasks.go has what is about single tasks of people.
 //   - history (history.go) merges the trail of a job with the facts that were refused.
 //   - past (past.go) rebuilds a job at a moment: it starts with the view of today, removes what
 //     the trail tells, and applies the entries written by then. A fold does the same for a
 //     step.
 //   - scene and inquiry (why.go) are Why and Stuck. A scene is read once for all jobs: the
 //     workers that live and what they run, the queues, the limits. An inquiry is of one job in
-//     a scene. whyjob.go has the reasons of the job itself, whystep.go those of a step. The
-//     reason of a child job is an inquiry of its own, in the same scene, and goes no deeper.
+//     a scene. stuck.go keeps the jobs that ought to move, whyjob.go has the reasons of the
+//     job itself, whystep.go those of a step. The reason of a child job is an inquiry of its
+//     own, in the same scene, and goes no deeper.
 //
 // # Consistency
 //

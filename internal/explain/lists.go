@@ -34,6 +34,9 @@ func limit(requested int) (int, error) {
 // jobFilter returns the filter of a query, with the key of its schedule.
 func (r *Reader) jobFilter(ctx context.Context, q pawl.JobQuery) (store.JobFilter, error) {
 	f, err := jobFilter(q)
+	if err == nil && q.Stuck != 0 {
+		err = onlyUnfinished(&f)
+	}
 	if err == nil && q.Schedule != "" {
 		var s *pawl.Schedule
 		if s, err = store.FindSchedule(ctx, r.store, pawl.ScheduleName{Workspace: cmp.Or(q.Workspace, pawl.DefaultWorkspace), Name: q.Schedule}); err == nil {
@@ -57,7 +60,7 @@ func (r *Reader) Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen 
 		return nil, false, err
 	}
 	for f.Limit = most + 1; ; {
-		keys, next, err := r.store.JobKeys(ctx, f, maxRows)
+		keys, next, err := r.keys(ctx, q, f)
 		if err != nil {
 			return nil, false, err
 		}
@@ -86,7 +89,13 @@ func (r *Reader) Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen 
 // jobFilter returns the filter of a query, without its schedule.
 func jobFilter(q pawl.JobQuery) (f store.JobFilter, err error) {
 	f = store.JobFilter{Workspace: q.Workspace, States: q.Statuses, TimedOut: q.TimedOut, Workflow: q.Workflow, Depth: q.Depth,
-		MadeFrom: int64(q.CreatedAfter), MadeBefore: int64(q.CreatedBefore), Text: q.Text}
+		MadeFrom: int64(q.CreatedAfter), MadeBefore: int64(q.CreatedBefore), Text: q.Text, Metadata: q.Metadata}
+	if len(q.Metadata) > pawl.MaxMetadataFilter {
+		return f, pawl.Errorf(pawl.Invalid, "metadata: %d members: want %d at most", len(q.Metadata), pawl.MaxMetadataFilter)
+	}
+	if q.Stuck < 0 {
+		return f, pawl.Errorf(pawl.Invalid, "stuck %s: want a duration above 0", q.Stuck)
+	}
 	if f.Limit, err = limit(q.Limit); err != nil {
 		return f, err
 	}
@@ -131,7 +140,7 @@ func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobV
 	}
 	most := f.Limit
 	f.Limit++ // shows whether there is another page
-	keys, end, err := r.store.JobKeys(ctx, f, maxRows)
+	keys, end, err := r.keys(ctx, q, f)
 	if err != nil {
 		return nil, "", err
 	}
@@ -165,5 +174,8 @@ func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobV
 // selects reports whether a job, which may have moved since its key was found, has a state
 // that the query selects.
 func selects(q pawl.JobQuery, j *pawl.Job) bool {
+	if q.Stuck > 0 && lifecycle.Job.Ended(j.State) {
+		return false
+	}
 	return len(q.Statuses) == 0 && !q.TimedOut || slices.Contains(q.Statuses, j.State) || q.TimedOut && j.State == lifecycle.JobCanceled
 }

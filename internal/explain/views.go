@@ -32,6 +32,9 @@ func (r *Reader) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 	if err != nil {
 		return nil, err
 	}
+	if len(q.Metadata) > 0 || q.Stuck > 0 {
+		return r.sifted(ctx, q, f.Limit)
+	}
 	views := make([]pawl.JobView, 0, f.Limit)
 	f.Bare = q.Summary
 	_, err = r.list(ctx, f, func(j *pawl.Job) error {
@@ -42,6 +45,25 @@ func (r *Reader) Jobs(ctx context.Context, q pawl.JobQuery) ([]pawl.JobView, err
 		return err
 	})
 	return views, err
+}
+
+// sifted lists jobs of which no single query finds a given number.
+func (r *Reader) sifted(ctx context.Context, q pawl.JobQuery, limit int) ([]pawl.JobView, error) {
+	views := make([]pawl.JobView, 0, limit)
+	for size := 0; ; {
+		q.Limit = limit - len(views)
+		page, next, err := r.JobPage(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			size += len(page[i].Inputs) + len(page[i].Output) + len(page[i].Metadata)
+		}
+		if views = append(views, page...); len(views) == limit || next == "" || size >= maxListBytes {
+			return views, nil
+		}
+		q.Before = next
+	}
 }
 
 // list calls f with the jobs of a list, page by page. It ends with the job whose bodies

@@ -14,7 +14,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -330,63 +329,6 @@ func (q *inquiry) one(ord pawl.Ord) ([]pawl.Reason, error) {
 	}
 	r, err := q.ofStep(page[0])
 	return []pawl.Reason{r}, err
-}
-
-// Stuck returns the unfinished jobs that have not changed for at least still, newest first,
-// each with its most blocking reason. The statuses of the query must be those of unfinished
-// jobs; none means all of these.
-func (r *Reader) Stuck(ctx context.Context, query pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
-	if still < 0 {
-		return nil, pawl.Errorf(pawl.Invalid, "for %s: want a duration of 0 or more", still)
-	}
-	query.TimedOut = false
-	f, err := jobFilter(query)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range f.States {
-		if lifecycle.Job.Ended(s) {
-			return nil, pawl.Errorf(pawl.Invalid, "status %s: a job that has ended is not stuck", s)
-		}
-	}
-	if len(f.States) == 0 {
-		f.States = []machine.State{lifecycle.JobSubmitted, lifecycle.JobPending, lifecycle.JobRunning}
-	}
-	sc, err := r.survey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f.Still = sc.now - still.Microseconds()
-	stuck := make([]pawl.StuckJob, 0, f.Limit)
-	_, err = r.list(ctx, f, func(j *pawl.Job) error {
-		s, err := r.stuck(ctx, sc, j)
-		if err == nil {
-			stuck = append(stuck, *s)
-		}
-		return err
-	})
-	return stuck, err
-}
-
-func (r *Reader) stuck(ctx context.Context, sc *scene, j *pawl.Job) (*pawl.StuckJob, error) {
-	v, _, err := r.view(ctx, j)
-	if err != nil {
-		return nil, err
-	}
-	q, err := r.inquire(ctx, sc, j)
-	if store.Unreadable(err) {
-		reason := undefined(j, err)
-		return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(j.UpdatedAt), Reason: &reason}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	q.all = true
-	reasons, err := q.reasons()
-	if err != nil {
-		return nil, err
-	}
-	return &pawl.StuckJob{JobView: *v, Still: pawl.Timestamp(q.last), Reason: pawl.MainReason(reasons)}, nil
 }
 
 // listed joins the first of names, and adds how many more there are of all.

@@ -145,6 +145,6 @@ var Checks = []Check{
 	},
 	{
 		Name: "stuck", What: "unfinished jobs that have not moved for 10 minutes, and do not wait for a person, a time, a signal, a child job or a slot", Healthy: "no job is stuck", Unit: Count, Warn: 1,
-		Means: "They will not end by themselves.", Cure: "pawl jobs --stuck says what each waits for",
+		Means: "They will not end by themselves.", Cure: "pawl jobs --stuck --attention says what each waits for",
 	},
 }

@@ -198,10 +198,14 @@ var expectedIdle = []pawl.ReasonKind{
 	pawl.ReasonJobSlots, pawl.ReasonApproval, pawl.ReasonSleep, pawl.ReasonEvent, pawl.ReasonChild, pawl.ReasonFanOut, pawl.ReasonWorkersBusy,
 }
 
+// Stuck reports whether a job in which nothing has moved for some time ought to move, by its
+// main reason.
+func Stuck(main *pawl.Reason) bool { return main == nil || !slices.Contains(expectedIdle, main.Kind) }
+
 func (r *Diagnosis) stuck(jobs []pawl.StuckJob) {
 	var ids []string
 	for i := range jobs {
-		if j := &jobs[i]; j.Reason == nil || !slices.Contains(expectedIdle, j.Reason.Kind) {
+		if j := &jobs[i]; Stuck(j.Reason) {
 			ids = append(ids, j.ID)
 		}
 	}

@@ -136,28 +136,47 @@ func (m *Manager) History(ctx context.Context, id string) ([]pawl.Transition, er
 	return moves, nil
 }
 
+// takes returns a program that takes an order, or the error of one that does not.
+func (m *Manager) takes(id string, v control.Verb) (*program, error) {
+	prog, err := m.find(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.closing.Load():
+		return nil, failure(supervisor.ErrStopped)
+	case prog.removing():
+		return nil, pawl.Errorf(pawl.Conflict, "service %s is being removed", id)
+	case !slices.Contains(control.Verbs, v):
+		return nil, pawl.Errorf(pawl.Invalid, "verb: %.100q: want start, stop or restart", string(v))
+	}
+	return prog, nil
+}
+
+// Check implements control.Host.
+func (m *Manager) Check(id string, v control.Verb) error {
+	prog, err := m.takes(id, v)
+	switch {
+	case err != nil || v == control.Restart:
+		return err
+	case !prog.headedFor(v == control.Start):
+		return nil
+	case v == control.Start:
+		return pawl.Errorf(pawl.Conflict, "service %s runs already, or is about to", id)
+	}
+	return pawl.Errorf(pawl.Conflict, "service %s does not run, or is about to stop", id)
+}
+
 // Order implements control.Host. Starting a program that runs, or stopping one that does
 // not, changes nothing. Order does not wait for Apply, which may be waiting for a program
 // to end.
 func (m *Manager) Order(_ context.Context, id string, o control.Order) error {
-	prog, err := m.find(id)
-	switch {
-	case err != nil:
+	prog, err := m.takes(id, o.Verb)
+	if err != nil {
 		return err
-	case m.closing.Load():
-		return failure(supervisor.ErrStopped)
-	case prog.removing():
-		return pawl.Errorf(pawl.Conflict, "service %s is being removed", id)
 	}
 	run := o.Verb != control.Stop
-	switch o.Verb {
-	case control.Start, control.Stop:
-		if prog.headedFor(run) {
-			return nil
-		}
-	case control.Restart:
-	default:
-		return pawl.Errorf(pawl.Invalid, "verb: %.100q: want start, stop or restart", string(o.Verb))
+	if o.Verb != control.Restart && prog.headedFor(run) {
+		return nil
 	}
 	return prog.setDesired(func(next *desired) {
 		if next.Removing { // meanwhile

@@ -155,3 +155,46 @@ func copied(t *testing.T) string {
 	}
 	return path
 }
+
+// (S14) A check says what an order would do, in the words of its refusal, and does nothing.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t, Config{}, testProgram("web", "wait"))
+	first := h.in("web", running)
+	check := func(when string, want map[control.Verb]string) {
+		t.Helper()
+		for _, v := range control.Verbs {
+			text := ""
+			if err := h.Check("web", v); err != nil {
+				text = err.Error()
+			}
+			if text != want[v] {
+				t.Errorf("%s, %s: %q, want %q", when, v, text, want[v])
+			}
+		}
+	}
+	check("running", map[control.Verb]string{control.Start: "service web runs already, or is about to"})
+	if now := h.in("web", running); now.PID != first.PID || now.Starts != first.Starts {
+		t.Errorf("a check has moved it: %+v", now)
+	}
+	h.order("web", control.Stop)
+	h.in("web", stopped)
+	check("stopped", map[control.Verb]string{control.Stop: "service web does not run, or is about to stop"})
+	h.order("web", control.Start)
+	h.in("web", running)
+	for name, tt := range map[string]struct {
+		err  error
+		kind pawl.Kind
+	}{
+		"unknown": {h.Check("wbe", control.Start), pawl.NotFound},
+		"verb":    {h.Check("web", "kick"), pawl.Invalid},
+	} {
+		if pawl.KindOf(tt.err) != tt.kind {
+			t.Errorf("%s: %v, want kind %v", name, tt.err, tt.kind)
+		}
+	}
+	h.stop()
+	if err := h.Check("web", control.Restart); pawl.KindOf(err) != pawl.Unavailable {
+		t.Errorf("after the stop: %v", err)
+	}
+}

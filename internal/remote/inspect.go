@@ -103,12 +103,16 @@ func (e *Engine) Why(ctx context.Context, id pawl.ID, step string) ([]pawl.Reaso
 
 // Stuck returns the jobs that have not moved, at most 100.
 func (e *Engine) Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration) ([]pawl.StuckJob, error) {
-	query := values("workspace_id", q.Workspace, "for", still.String(), "status", list(q.Statuses), "workflow", q.Workflow)
+	query := values("workspace_id", q.Workspace, "for", max(still, q.Stuck).String(), "status", list(q.Statuses), "workflow", q.Workflow)
 	if q.Limit > 0 {
 		query.Set("limit", fmt.Sprint(min(q.Limit, maxPage)))
 	}
+	selecting(query, &q)
+	if q.Stuck != 0 {
+		query.Set("attention", "true")
+	}
 	if q.Depth != nil || q.Parent != "" || q.Continues != "" || q.CreatedAfter != 0 || q.CreatedBefore != 0 || q.Before != "" || q.TimedOut || q.Schedule != "" || q.Text != "" || q.Summary {
-		return nil, unsupported("a list of stuck jobs by more than workspace, states and workflow", "leave the others out")
+		return nil, unsupported("a list of stuck jobs by more than workspace, states, workflow and metadata", "leave the others out")
 	}
 	var p page[pawl.StuckJob]
 	if _, err := e.do(ctx, &call{operation: "list-stuck", method: http.MethodGet, path: "/api/stuck", query: query}, &p); err != nil {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -292,11 +294,22 @@ func (e *Engine) Signal(ctx context.Context, id pawl.ID, name string, data json.
 	}{note{c.Reason}, name, data}))
 }
 
+// selecting adds the members of metadata that a query selects by.
+func selecting(to url.Values, q *pawl.JobQuery) {
+	for _, key := range slices.Sorted(maps.Keys(q.Metadata)) {
+		to.Add("metadata", key+"="+q.Metadata[key])
+	}
+}
+
 // jobList returns the call of a list of jobs, and the cursor at which it begins.
 func jobList(q *pawl.JobQuery) (c call, cursor string) {
 	c = call{operation: "list-jobs", path: "/api/jobs", query: values("workspace_id", q.Workspace, "status", list(q.Statuses), "workflow", q.Workflow,
 		"parent_job_id", q.Parent, "continues", q.Continues, "created_after", q.CreatedAfter.String(), "created_before", q.CreatedBefore.String(),
 		"schedule", q.Schedule, "q", q.Text, "fields", fields(q.Summary))}
+	selecting(c.query, q)
+	if q.Stuck != 0 {
+		c.query.Set("stuck", q.Stuck.String())
+	}
 	if q.Depth != nil {
 		c.query.Set("depth", fmt.Sprint(*q.Depth))
 	}

@@ -62,6 +62,10 @@ func TestReadsAreTheSame(t *testing.T) {
 	e := open(t, s.url)
 	ctx := t.Context()
 	stop := s.work(t)
+	def, err := workflow.Parse("test", []byte(quick))
+	must(t, err)
+	_, err = s.local.Submit(ctx, pawl.Submission{Definition: def.Canonical(), Metadata: json.RawMessage(`{"team": "billing, and more", "n": 1}`), Actor: "ada"})
+	must(t, err)
 	c := pawl.Change{Actor: "ada", Reason: "a test"}
 	n := pawl.WorkflowName{Workspace: "default", Name: "order"}
 	for _, source := range []string{order, order + "description: the second\n"} {
@@ -69,7 +73,7 @@ func TestReadsAreTheSame(t *testing.T) {
 		must(t, err)
 	}
 	nightly := pawl.ScheduleName{Workspace: "default", Name: "nightly"}
-	_, err := s.local.PutSchedule(ctx, pawl.SchedulePlan{Workspace: "default", Name: "nightly", Workflow: "order", Cron: "0 3 1 1 *", CatchUp: time.Hour}, false, c)
+	_, err = s.local.PutSchedule(ctx, pawl.SchedulePlan{Workspace: "default", Name: "nightly", Workflow: "order", Cron: "0 3 1 1 *", CatchUp: time.Hour}, false, c)
 	must(t, err)
 	must(t, s.local.SetQuotas(ctx, []pawl.Quota{{Workspace: "default", Name: "queue/a", Slots: 2}}, c))
 	_, err = s.local.PauseQueue(ctx, pawl.QueueName{Workspace: "default", Name: "b"}, c)
@@ -165,6 +169,18 @@ func TestReadsAreTheSame(t *testing.T) {
 		{"Why: unknown step", func(e link.Engine) (any, error) { return e.Why(ctx, failed, "none") }},
 		{"Stuck", func(e link.Engine) (any, error) {
 			return e.Stuck(ctx, pawl.JobQuery{Workspace: "default", Workflow: "order", Statuses: []machine.State{lifecycle.JobRunning}, Limit: 10}, 0)
+		}},
+		{"Stuck: that need attention", func(e link.Engine) (any, error) {
+			return e.Stuck(ctx, pawl.JobQuery{Stuck: time.Microsecond, Metadata: map[string]string{"a&b": "c=d"}}, 0)
+		}},
+		{"JobPage: stuck", func(e link.Engine) (any, error) {
+			return page(e.JobPage(ctx, pawl.JobQuery{Stuck: time.Microsecond, Limit: 10}))
+		}},
+		{"JobPage: metadata", func(e link.Engine) (any, error) {
+			return page(e.JobPage(ctx, pawl.JobQuery{Metadata: map[string]string{"team": "billing, and more", "n": "1"}, Limit: 10}))
+		}},
+		{"JobPage: stuck and ended", func(e link.Engine) (any, error) {
+			return page(e.JobPage(ctx, pawl.JobQuery{Stuck: time.Microsecond, Statuses: []machine.State{lifecycle.JobFailed}}))
 		}},
 		{"Logs", func(e link.Engine) (any, error) {
 			return all(func(f func(pawl.LogLine) error) error { return e.Logs(ctx, job, "", f) })

@@ -188,6 +188,14 @@ func TestOrders(t *testing.T) {
 		if err := g.order("sing"); pawl.KindOf(err) != pawl.Invalid {
 			t.Errorf("sing: %v", err)
 		}
+		for v, kind := range map[control.Verb]pawl.Kind{control.Start: pawl.Conflict, control.Stop: pawl.Refused, "sing": pawl.Invalid} {
+			if err := g.host.Check("r", v); pawl.KindOf(err) != kind {
+				t.Errorf("check %s: %v", v, err)
+			}
+		}
+		if err := g.host.Check("r", control.Restart); err != nil || g.after(0).Starts != 1 {
+			t.Errorf("check restart: %v", err)
+		}
 		if err := g.host.Order(t.Context(), "q", control.Order{Verb: control.Start}); pawl.KindOf(err) != pawl.NotFound || !strings.HasSuffix(err.Error(), "want one of r") {
 			t.Errorf("unknown service: %v", err)
 		}
@@ -214,6 +222,9 @@ func TestOrders(t *testing.T) {
 		}
 		if s := g.after(20 * time.Second); s.State != "starting" {
 			t.Errorf("broken: %+v", s)
+		}
+		if err := g.host.Check("r", control.Start); err != nil {
+			t.Errorf("check start in the backoff: %v", err)
 		}
 		broken.Store(false)
 		if err := g.order(control.Start); err != nil {

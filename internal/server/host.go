@@ -264,20 +264,40 @@ func (h *Host) History(_ context.Context, id string) ([]pawl.Transition, error) 
 	return slices.Clone(comp.moves), nil
 }
 
+// takes returns a component that takes an order, or the error of one that does not.
+func (h *Host) takes(id string, v control.Verb) (*component, error) {
+	comp, err := h.find(id)
+	if err != nil {
+		return nil, err
+	}
+	switch v {
+	case control.Start, control.Restart:
+		return comp, nil
+	case control.Stop:
+		return nil, &pawl.Error{Kind: pawl.Refused, Message: "service " + id + " is a part of " + h.name + ", which cannot be stopped by itself",
+			Hint: fmt.Sprintf("stop the whole process, pid %d, or restart the part", os.Getpid())}
+	}
+	return nil, pawl.Errorf(pawl.Invalid, "order %.50q: want start or restart", string(v))
+}
+
+// Check implements control.Host.
+func (h *Host) Check(id string, v control.Verb) error {
+	comp, err := h.takes(id, v)
+	if err != nil || v == control.Restart {
+		return err
+	}
+	if s := comp.handle.Snapshot().State; s == (running{}).String() || s == (failing{}).String() {
+		return pawl.Errorf(pawl.Conflict, "service %s runs already", id)
+	}
+	return nil
+}
+
 // Order implements control.Host. Starting a component that runs changes nothing, starting
 // one in its backoff ends the backoff, and a stop is refused.
 func (h *Host) Order(_ context.Context, id string, o control.Order) error {
-	comp, err := h.find(id)
+	comp, err := h.takes(id, o.Verb)
 	if err != nil {
 		return err
-	}
-	switch o.Verb {
-	case control.Start, control.Restart:
-	case control.Stop:
-		return &pawl.Error{Kind: pawl.Refused, Message: "service " + id + " is a part of " + h.name + ", which cannot be stopped by itself",
-			Hint: fmt.Sprintf("stop the whole process, pid %d, or restart the part", os.Getpid())}
-	default:
-		return pawl.Errorf(pawl.Invalid, "order %.50q: want start or restart", string(o.Verb))
 	}
 	comp.skipBackoff()
 	if o.Verb == control.Start {

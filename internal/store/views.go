@@ -24,8 +24,8 @@ type Views interface {
 	// JobKeys finds the newest jobs of a filter, at most f.Limit. It looks at no more than rows
 	// of the jobs that the keys, Parent and Continues of the filter allow; if all its states
 	// are of jobs in flight, it looks at those in flight. It returns their keys, newest first,
-	// and the key below which the next page begins, or 0 if that would be empty. Still, Keys
-	// and Bare of the filter have no effect.
+	// and the key below which the next page begins, or 0 if that would be empty. A page may be
+	// shorter than its limit, though there are more. Keys and Bare of the filter have no effect.
 	JobKeys(ctx context.Context, f JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error)
 	// Steps reads steps of a job with their bodies, by ord, beyond after: all, or a page of at
 	// most limit; see PageBytes.
@@ -61,6 +61,9 @@ type Views interface {
 	Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error)
 	// StepCounts counts the steps of a job by state.
 	StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error)
+	// NewestSteps reads the times of the steps of the newest jobs, by job and ord, the highest
+	// first, at most limit.
+	NewestSteps(ctx context.Context, limit int) ([]StepTimes, error)
 	// Worker reads a worker; Workers lists them, newest first. With a limit it is a page;
 	// see PageBytes.
 	Worker(ctx context.Context, key rowkey.Worker) (*pawl.Worker, error)
@@ -214,19 +217,27 @@ type JobFilter struct {
 	TimedOut   bool // also those that were CANCELED by their timeout; see TimedOut
 	Workflow   string
 	Definition rowkey.Definition
-	Parent     rowkey.Job      // only children of this job
-	Continues  rowkey.Job      // only jobs that continue this one
-	Still      int64           // only jobs whose record and steps were all unchanged since before this time
-	Depth      *int            // only jobs of this depth; nil is any
-	From       rowkey.Job      // only keys from this one on
-	Before     rowkey.Job      // only keys below this one; 0 is no bound
-	MadeFrom   int64           // only jobs made at this time or later
-	MadeBefore int64           // only jobs made before this time; 0 is no bound
-	Schedule   rowkey.Schedule // only jobs that this schedule made
-	Text       string          // only jobs whose workflow or description contains it, in any case of ASCII letters
-	Keys       []rowkey.Job    // only these; nil is no bound
-	Limit      int             // 0: no limit
-	Bare       bool            // without bodies
+	Parent     rowkey.Job        // only children of this job
+	Continues  rowkey.Job        // only jobs that continue this one
+	Still      int64             // only jobs whose record and steps were all unchanged since before this time
+	Depth      *int              // only jobs of this depth; nil is any
+	From       rowkey.Job        // only keys from this one on
+	Before     rowkey.Job        // only keys below this one; 0 is no bound
+	MadeFrom   int64             // only jobs made at this time or later
+	MadeBefore int64             // only jobs made before this time; 0 is no bound
+	Schedule   rowkey.Schedule   // only jobs that this schedule made
+	Text       string            // only jobs whose workflow or description contains it, in any case of ASCII letters
+	Metadata   map[string]string // only jobs whose metadata has these; see HasMetadata. Of JobKeys alone
+	Keys       []rowkey.Job      // only these; nil is no bound
+	Limit      int               // 0: no limit
+	Bare       bool              // without bodies
+}
+
+// StepTimes are the state of a step and its times; 0 is not yet.
+type StepTimes struct {
+	pawl.StepKey
+	State                              machine.State
+	EnqueuedAt, StartedAt, CompletedAt int64
 }
 
 // A StepFilter selects steps of a job.

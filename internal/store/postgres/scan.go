@@ -30,7 +30,19 @@ const lookAhead = 500
 
 func (db *DB) jobKeys(ctx context.Context, f store.JobFilter, open bool, rows int) (keys []rowkey.Job, next rowkey.Job, err error) {
 	sql, args := jobKeysQuery(f, open, rows)
-	err = db.query(ctx, "look for jobs", sql, scan(&keys, &next, (*cursor).jobKey, f.Limit), args...)
+	seen := 0
+	err = db.query(ctx, "look for jobs", sql, func(c *cursor) {
+		k, selected, last := c.jobKey(), c.flag(), c.flag()
+		if selected {
+			seen++
+		}
+		if selected && (len(f.Metadata) == 0 || store.HasMetadata(c.body(), f.Metadata)) {
+			keys = append(keys, k)
+		}
+		if last || seen == f.Limit {
+			next = k
+		}
+	}, args...)
 	return keys, next, err
 }
 
@@ -64,19 +76,23 @@ func jobKeysQuery(f store.JobFilter, open bool, rows int) (sql string, args []an
 	allowed := w.String()
 	w.list = nil
 	w.records(f)
+	w.metadata(f)
 	selected := "true"
 	if len(w.list) > 0 {
 		selected = "coalesce(" + strings.Join(w.list, " and ") + ", false)"
 	}
 	looked := "(select *, row_number() over (order by id desc) as n from (select * from job" + allowed + " order by id desc" + limited(rows) + ") job) job"
-	id := "id"
+	id, metadata := "id", ""
+	if len(f.Metadata) > 0 {
+		metadata = ", metadata"
+	}
 	if open && f.Parent == 0 && f.Continues == 0 {
 		id = "k.id"
 		looked = "(select id, row_number() over (order by id desc) as n from (" + openKeys + ") k" + allowed + " order by id desc" + limited(rows) + ") k" +
 			" left join lateral (select * from job where job.id = k.id offset 0) job on true"
 	}
-	return fmt.Sprintf("select id, selected, last from (select %s, %s as selected, n = %d as last from %s) t where selected or last order by id desc",
-		id, selected, rows, looked) + limited(f.Limit), w.args
+	return fmt.Sprintf("select id, selected, last%[5]s from (select %[1]s, %[2]s as selected, n = %[3]d as last%[5]s from %[4]s) t where selected or last order by id desc",
+		id, selected, rows, looked, metadata) + limited(f.Limit), w.args
 }
 
 // StepOrds finds the places of steps; see store.Views.

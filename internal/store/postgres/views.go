@@ -90,9 +90,6 @@ func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) 
 	if openOnly(f) {
 		from = openJobs + " job"
 	}
-	if f.Still != 0 {
-		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d)", f.Still)
-	}
 	if f.Keys != nil {
 		w.add("id = any($%d)", bigints(f.Keys))
 	}
@@ -163,6 +160,25 @@ func (w *where) records(f store.JobFilter) {
 	if f.Text != "" {
 		w.add(`position(lower($%d collate "C") in lower((workflow || chr(10) || description) collate "C")) > 0`, storable(f.Text))
 	}
+	if f.Still != 0 {
+		w.add("updated_at < $%[1]d and not exists (select from step where step.job = job.id and step.updated_at >= $%[1]d offset 0)", f.Still)
+	}
+}
+
+// metadata adds a condition that all jobs satisfy that have the metadata of a filter; see
+// store.JobFilter.MetadataPairs.
+func (w *where) metadata(f store.JobFilter) {
+	for _, pairs := range f.MetadataPairs() {
+		w.add(`(exists (select from unnest($%d::text[]) pair where position(pair in metadata) > 0) or position('\' in metadata) > 0)`, storables(pairs))
+	}
+}
+
+func storables(all []string) []string {
+	out := make([]string, len(all))
+	for i, s := range all {
+		out[i] = storable(s)
+	}
+	return out
 }
 
 // A where collects conditions and their arguments.
@@ -269,6 +285,18 @@ func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State
 		counts[machine.State(c.word())] = c.int()
 	}, int64(job))
 	return counts, err
+}
+
+// NewestSteps reads times of steps in the order of the primary key; see store.Views.
+func (db *DB) NewestSteps(ctx context.Context, limit int) (all []store.StepTimes, err error) {
+	const sql = "select job, ord, state, enqueued_at, started_at, completed_at from step order by job desc, ord desc limit $1"
+	err = db.query(ctx, "read times of steps", sql, func(c *cursor) {
+		s := store.StepTimes{StepKey: c.stepKey(), State: machine.State(c.word()), EnqueuedAt: c.num(), StartedAt: c.num(), CompletedAt: c.num()}
+		if c.err == nil {
+			all = append(all, s)
+		}
+	}, limit)
+	return all, err
 }
 
 // Each part reads only rows of work in flight.

@@ -160,6 +160,7 @@ func TestPlansOfJobKeys(t *testing.T) {
 		"SEARCH job USING COVERING INDEX job_open (state=?":              {Workspace: "w", States: open},
 		"SEARCH job USING INDEX job_parent (parent=? AND":                {Parent: 1, States: open},
 		"SEARCH job USING COVERING INDEX job_continues (continues=? AND": {Continues: 1},
+		"SEARCH step USING PRIMARY KEY (job=?)":                          {Still: 5, From: 3},
 	} {
 		text, _ := jobKeysQuery(filter, 9)
 		plan := explain(t, db, text)

@@ -15,26 +15,35 @@ import (
 // JobKeys finds the keys of jobs; see store.Views.
 func (db *DB) JobKeys(ctx context.Context, f store.JobFilter, rows int) (keys []rowkey.Job, next rowkey.Job, err error) {
 	text, bind := jobKeysQuery(f, rows)
+	var has func(*columns) bool
+	if len(f.Metadata) > 0 {
+		has = func(c *columns) bool { return store.HasMetadata(c.body(), f.Metadata) }
+	}
 	err = db.read(ctx, "look for jobs", func(c *conn) error {
-		keys, next, err = scan(c, text, bind, (*columns).jobKey, f.Limit, rows)
+		keys, next, err = scan(c, text, bind, (*columns).jobKey, has, f.Limit, rows)
 		return err
 	})
 	return keys, next, err
 }
 
 // jobKeysQuery returns the query for the jobs that are looked at, each with whether the
-// filter selects it.
+// filter selects it, which is certain once its metadata was looked at.
 func jobKeysQuery(f store.JobFilter, rows int) (text string, bind func(*row)) {
 	var record, key where
 	record.records(f)
+	record.metadata(f)
 	key.keys(f)
+	columns := record.String()
+	if len(f.Metadata) > 0 {
+		columns += ", metadata"
+	}
 	if openOnly(f) && f.Parent == 0 && f.Continues == 0 {
 		key.add(jobsOpen)
 		key.add("(" + anyOf(lifecycle.Job, f.States) + ")")
-		text = "SELECT job.id, " + record.String() + " FROM (SELECT id FROM job INDEXED BY job_open WHERE " + key.String() +
+		text = "SELECT job.id, " + columns + " FROM (SELECT id FROM job INDEXED BY job_open WHERE " + key.String() +
 			" ORDER BY id DESC LIMIT ?) k CROSS JOIN job ON job.id = k.id"
 	} else {
-		text = "SELECT id, " + record.String() + " FROM job WHERE " + key.String() + " ORDER BY id DESC LIMIT ?"
+		text = "SELECT id, " + columns + " FROM job WHERE " + key.String() + " ORDER BY id DESC LIMIT ?"
 	}
 	return text, binding(append(append(record.values, key.values...), int64(rows)))
 }
@@ -43,7 +52,7 @@ func jobKeysQuery(f store.JobFilter, rows int) (text string, bind func(*row)) {
 func (db *DB) StepOrds(ctx context.Context, f store.StepFilter, rows int) (ords []pawl.Ord, next pawl.Ord, err error) {
 	text, bind := stepOrdsQuery(f, rows)
 	err = db.read(ctx, "look for steps", func(c *conn) error {
-		ords, next, err = scan(c, text, bind, (*columns).stepOrd, f.Limit, rows)
+		ords, next, err = scan(c, text, bind, (*columns).stepOrd, nil, f.Limit, rows)
 		return err
 	})
 	return ords, next, err
@@ -64,7 +73,7 @@ func stepOrdsQuery(f store.StepFilter, rows int) (text string, bind func(*row)) 
 func (db *DB) Waits(ctx context.Context, f store.WaitFilter, rows int) (keys []pawl.StepKey, next pawl.StepKey, err error) {
 	text, bind := waitsQuery(f, rows)
 	err = db.read(ctx, "look for steps that wait", func(c *conn) error {
-		keys, next, err = scan(c, text, bind, (*columns).stepKey, f.Limit, rows)
+		keys, next, err = scan(c, text, bind, (*columns).stepKey, nil, f.Limit, rows)
 		return err
 	})
 	return keys, next, err
@@ -111,16 +120,17 @@ func (c *columns) stepOrd() pawl.Ord { return pawl.Ord(c.int()) }
 
 func (c *columns) stepKey() pawl.StepKey { return pawl.StepKey{Job: c.jobKey(), Ord: c.stepOrd()} }
 
-// scan reads keys, each with whether it is selected, until a limit of these is reached. next
-// is the last key if it stopped at the limit, or has seen as many rows as it may.
-func scan[K any](c *conn, text string, bind func(*row), key func(*columns) K, limit, rows int) (keys []K, next K, err error) {
+// scan reads keys, each with whether it is selected, until a limit of these is reached. also,
+// if not nil, looks at the columns behind that, and may reject the key. next is the last key if
+// scan stopped at the limit, or has seen as many rows as it may.
+func scan[K any](c *conn, text string, bind func(*row), key func(*columns) K, also func(*columns) bool, limit, rows int) (keys []K, next K, err error) {
 	seen := 0
 	err = c.transient(text, bind, func(cols *columns) error {
 		k, selected := key(cols), cols.bool()
 		if seen++; seen == rows {
 			next = k
 		}
-		if !selected {
+		if !selected || also != nil && !also(cols) {
 			return nil
 		}
 		if keys = append(keys, k); len(keys) == limit {

@@ -294,6 +294,7 @@ const (
 	selectRunningRoute
 	selectRunningRanks
 	selectStepCounts
+	selectNewestSteps
 	selectWorkers
 	selectLivingWorkers
 	selectInFlight
@@ -550,6 +551,7 @@ var texts = [statementCount]string{
 	selectRunningRoute: "SELECT route FROM job INDEXED BY job_open WHERE " + running + " AND route >= ? ORDER BY route LIMIT 1",
 	selectRunningRanks: "SELECT (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank LIMIT 1)," +
 		" (SELECT rank FROM job INDEXED BY job_open WHERE " + running + " AND route = ?1 AND paused = 0 ORDER BY rank DESC LIMIT 1)",
+	selectNewestSteps:   "SELECT job, ord, state, enqueued_at, started_at, completed_at FROM step ORDER BY job DESC, ord DESC LIMIT ?1 + 0",
 	selectStepCounts:    "SELECT state, count(*) FROM step WHERE job = ?1 AND " + jobThere + " GROUP BY state",
 	selectWorkers:       "SELECT " + workerAll + " FROM worker WHERE id < ? ORDER BY id DESC LIMIT ?",
 	selectLivingWorkers: "SELECT " + workerAll + " FROM worker INDEXED BY worker_living WHERE " + living + " AND id < ? ORDER BY id DESC LIMIT ?",

@@ -87,7 +87,6 @@ func jobsQuery(f store.JobFilter) (text string, bind func(*row)) {
 	if f.Keys != nil {
 		w.add("id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.Keys)), ", ")+")", bigints(f.Keys)...)
 	}
-	w.and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
 	columns := jobWhole
 	if f.Bare {
 		columns = jobHot
@@ -141,6 +140,21 @@ func (w *where) records(f store.JobFilter) {
 	w.and(f.MadeBefore != 0, "created_at < ?", f.MadeBefore)
 	w.and(f.Schedule != 0, "schedule = ?", int64(f.Schedule))
 	w.and(f.Text != "", "instr(lower(workflow || char(10) || description), lower(?)) > 0", f.Text)
+	w.and(f.Still != 0, "updated_at < ? AND NOT EXISTS (SELECT 1 FROM step WHERE step.job = job.id AND step.updated_at >= ?)", f.Still, f.Still)
+}
+
+// metadata adds a condition that all jobs satisfy that have the metadata of a filter; see
+// store.JobFilter.MetadataPairs.
+func (w *where) metadata(f store.JobFilter) {
+	for _, pairs := range f.MetadataPairs() {
+		found := `instr(metadata, '\') > 0`
+		var values []any
+		for _, p := range pairs {
+			found += " OR instr(metadata, ?) > 0"
+			values = append(values, p)
+		}
+		w.add("("+found+")", values...)
+	}
 }
 
 // openOnly reports whether a filter selects only jobs in flight.
@@ -296,6 +310,18 @@ func (db *DB) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) 
 		})
 	})
 	return steps, err
+}
+
+// NewestSteps reads times of steps in the order of the primary key; see store.Views.
+func (db *DB) NewestSteps(ctx context.Context, limit int) (all []store.StepTimes, err error) {
+	err = db.read(ctx, "read times of steps", func(c *conn) error {
+		all = nil
+		return c.each(selectNewestSteps, func(b *row) { b.int(int64(limit)) }, func(cols *columns) error {
+			all = append(all, store.StepTimes{StepKey: cols.stepKey(), State: machine.State(cols.text()), EnqueuedAt: cols.int(), StartedAt: cols.int(), CompletedAt: cols.int()})
+			return cols.finish()
+		})
+	})
+	return all, err
 }
 
 // StepCounts counts the steps of a job by state.

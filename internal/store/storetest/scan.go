@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ var scanTests = []test{
 	{name: "J4/JobKeys", run: jobKeys},
 	{name: "J4/JobKeysLook", run: jobKeysLook},
 	{name: "J4/JobKeysOfEnds", run: jobKeysOfEnds},
+	{name: "J4/JobKeysOfMetadata", run: jobKeysOfMetadata},
 	{name: "J4/StepOrds", run: stepOrds},
 	{name: "J4/StepOrdsLook", run: stepOrdsLook},
 	{name: "T8/StepsAt", run: stepsAt},
@@ -131,6 +133,49 @@ func jobKeysLook(e *env) {
 		e.ok(err)
 		e.diff("the last page", all[8:], keys)
 		e.diff("the end", rowkey.Job(0), next)
+	}
+}
+
+// jobKeysOfMetadata: a job has a member at the top level of its metadata alone, whatever its
+// text looks like, and each page says where the next one begins.
+func jobKeysOfMetadata(e *env) {
+	var all []made
+	for _, text := range []string{`{"tenant":"acme"}`, `{"tenant":"acme","n":3}`, `{"n":35,"tenant":"other"}`, `{"a":{"tenant":"acme"}}`, `{"a":"\"tenant\":\"acme\""}`,
+		`{"tenant":"\u0061cme"}`, `{"tenant":"a\u0000\ud800"}`, `{"ten\u0000ant":"acme"}`, `{"n":"3","tenant":"acme"}`, `{"n":true,"tenant":"ACME"}`, `{"n":null}`,
+		`{"tenant":"a \u003cb\u003e %s \\ $1 ' ü"}`, `{"tenant":""}`, "{\"tenant\":\"acme\",\"x\":\"\xff\"}", `{}`, ``} {
+		all = append(all, e.add(0, func(m made, b *Batch) {
+			if m.job.Metadata = json.RawMessage(text); text == "" {
+				m.job.Metadata = nil
+			}
+			b.MoveJob(m.job, lifecycle.JobAllocateResources)
+		}))
+	}
+	type members = map[string]string
+	for name, tt := range map[string]struct {
+		want members
+		has  []int
+	}{
+		"a text":          {members{"tenant": "acme"}, []int{13, 8, 5, 1, 0}},
+		"a number":        {members{"n": "3"}, []int{8, 1}},
+		"two":             {members{"n": "3", "tenant": "acme"}, []int{8, 1}},
+		"true":            {members{"n": "true"}, []int{9}},
+		"null":            {members{"n": "null"}, []int{10}},
+		"empty":           {members{"tenant": ""}, []int{12}},
+		"characters":      {members{"tenant": `a <b> %s \ $1 ' ü`}, []int{11}},
+		"a name with NUL": {members{"ten\x00ant": "acme"}, []int{7}},
+		"no such name":    {members{"x": "acme"}, nil},
+		"an object":       {members{"a": `{"tenant":"acme"}`}, []int{3}},
+	} {
+		want := []rowkey.Job{}
+		for _, i := range tt.has {
+			want = append(want, all[i].key())
+		}
+		for _, states := range [][]machine.State{nil, {lifecycle.JobRunning}} {
+			for _, size := range []struct{ limit, rows int }{{100, 100}, {1, 100}, {2, 3}, {3, 1}, {2, 10_000}} {
+				f := store.JobFilter{Metadata: tt.want, States: states, Limit: size.limit}
+				e.diff(fmt.Sprintf("%s of %v, %+v", name, states, size), want, e.keysOf(f, size.rows))
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ var viewTests = []test{
 	{name: "T8/PageBytes", run: pageBytes},
 	{name: "Views/Bodies", run: viewBodies},
 	{name: "Views/StepCounts", run: stepCounts},
+	{name: "J4/NewestSteps", run: newestSteps},
 	{name: "T9/InFlight", run: inFlight},
 	{name: "Views/Workers", run: viewWorkers},
 	{name: "K6/Trail", run: trail},
@@ -129,7 +131,10 @@ func stillJobs(e *env) {
 	changed(200, 80)
 	bare := changed(140)
 	for still, want := range map[int64][]rowkey.Job{150: {bare.key(), quiet.key()}, 140: {quiet.key()}, 101: {quiet.key()}, 100: {}, 91: {}} {
-		e.diff(decimal(still), want, e.jobs(store.JobFilter{Still: still, States: []machine.State{lifecycle.JobRunning}}))
+		f := store.JobFilter{Still: still, States: []machine.State{lifecycle.JobRunning}, Limit: 1}
+		e.diff(decimal(still)+", keys", want, e.keysOf(f, 2))
+		f.Limit = 0
+		e.diff(decimal(still), want, e.jobs(f))
 	}
 	e.diff("pending", []rowkey.Job{}, e.jobs(store.JobFilter{Still: 150, States: []machine.State{lifecycle.JobPending}}))
 }
@@ -350,4 +355,25 @@ func refusals(e *env) {
 		got[i].ID = 0
 	}
 	e.diff("refusals", []pawl.Refusal{early, late}, got)
+}
+
+// newestSteps: the steps of the newest jobs come first, with the times that they have, and no
+// more than were asked for.
+func newestSteps(e *env) {
+	var want []store.StepTimes
+	for i := range int64(3) {
+		m := e.add(3, func(m made, b *Batch) {
+			s := m.steps[1]
+			s.EnqueuedAt, s.StartedAt, s.CompletedAt = 10+i, 20+i, 30+i
+		})
+		for _, s := range m.steps {
+			want = append(want, store.StepTimes{StepKey: s.StepKey, State: s.State, EnqueuedAt: s.EnqueuedAt, StartedAt: s.StartedAt, CompletedAt: s.CompletedAt})
+		}
+	}
+	slices.Reverse(want)
+	for _, limit := range []int{1, 4, 9, 100} {
+		got, err := e.st.NewestSteps(e.ctx, limit)
+		e.ok(err)
+		e.diff(fmt.Sprint(limit), want[:min(limit, len(want))], got)
+	}
 }
