@@ -254,6 +254,8 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "GET", "/api/audit?entity="+job+"&actor=api", "")
 	d.want(200, "GET", "/api/audit?limit=1&entity="+ship, "")
 	d.want(404, "GET", "/api/audit?entity=st_019ac1f0a3c47d5e8f00112233445566", "")
+	d.want(200, "GET", "/api/audit?machine=job,step&actor=api&from=2026-01-01T00:00:00Z", "")
+	d.want(422, "GET", "/api/audit?machine=member", "")
 	d.want(200, "GET", "/api/processes", "")
 	d.want(200, "GET", "/api/queues/default", "")
 	d.want(404, "GET", "/api/queues/none", "")

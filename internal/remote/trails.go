@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -98,6 +99,27 @@ func (e *Engine) WriteCheckpoint(ctx context.Context, w io.Writer, _ string) (he
 		return err
 	})
 	return head, err
+}
+
+// MovePage is a page of moves.
+func (e *Engine) MovePage(ctx context.Context, q pawl.AuditQuery) ([]pawl.Move, string, error) {
+	if err := q.Check(); err != nil {
+		return nil, "", err
+	}
+	if len(q.Workspaces) > 1 {
+		return nil, "", unsupported("listing moves of several workspaces", "name one, or none for all that the token sees")
+	}
+	c := call{operation: "query-audit", path: "/api/audit", query: values("entity", q.Entity, "machine", strings.Join(q.Machines, ","), "actor", q.Actor,
+		"workspace_id", strings.Join(q.Workspaces, ","), "from", timeText(q.From), "to", timeText(q.To))}
+	return onePage[pawl.Move](ctx, e, c, q.After, q.Limit)
+}
+
+// timeText returns a time as a parameter, or nothing for none.
+func timeText(t pawl.Timestamp) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Time().Format(time.RFC3339Nano)
 }
 
 // Prune removes what ended longer ago than age, a few seconds with each request.
