@@ -83,6 +83,7 @@ type Service struct {
 
 	examining chan struct{} // full while the database is examined
 	listeners listeners
+	verifier  verifier
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
 	flowing   chan struct{} // one for each stream of bytes
