@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -17,6 +18,15 @@ type Audit struct{ base }
 // progress.
 func (s *Audit) Redact(ctx context.Context, job pawl.ID, step string, c pawl.Change, each func(pawl.Redaction)) (pawl.Redaction, error) {
 	return s.engine.RedactJob(ctx, job, step, s.by(c), each)
+}
+
+// List calls f with the moves that the query selects, of a whole database or of one entity. It
+// ends with the first error of f. Limit of the query is the size of the pages that it reads.
+func (s *Audit) List(ctx context.Context, q pawl.AuditQuery, f func(*pawl.Move) error) error {
+	return eachPage(f, func(after string) ([]pawl.Move, string, error) {
+		q.After = cmp.Or(after, q.After)
+		return s.engine.MovePage(ctx, q)
+	})
 }
 
 // Verify checks the audit trail of a job and its steps, or, for the zero id, of everything

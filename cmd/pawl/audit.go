@@ -20,11 +20,11 @@ import (
 
 func newAudit(a *app) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "audit", Short: "Check, export or compare the audit trail",
-		Long:    "Check, export or compare the audit trail. It has a row for every move of every job, step\nand worker, each sealed with the SHA-256 of itself and of the row before it.",
-		Example: "  pawl audit verify\n  pawl audit export > trail.jsonl",
+		Use: "audit", Short: "List, check, export or compare the audit trail",
+		Long:    "List, check, export or compare the audit trail. It has a row for every move of every job, step\nand worker, each sealed with the SHA-256 of itself and of the row before it.",
+		Example: "  pawl audit list --actor token:ci\n  pawl audit verify\n  pawl audit export > trail.jsonl",
 	})
-	c.AddCommand(newAuditVerify(a), newAuditExport(a), newAuditCheckpoint(a), newAuditCompare(a))
+	c.AddCommand(newAuditList(a), newAuditVerify(a), newAuditExport(a), newAuditCheckpoint(a), newAuditCompare(a))
 	return c
 }
 

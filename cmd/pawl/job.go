@@ -59,15 +59,15 @@ func newJobShow(a *app) *cobra.Command {
 	return c
 }
 
-// parseInstant reads a time in the past: as Pawl shows it, a time of today in UTC, or a
+// parseInstant reads the time in the past that a flag gives: as Pawl shows it, a time of today in UTC, or a
 // duration before now.
-func parseInstant(text string, now time.Time) (time.Time, error) {
+func parseInstant(flag, text string, now time.Time) (time.Time, error) {
 	at, ok := console.ParseTime(strings.TrimSpace(text), now.UTC())
 	switch {
 	case !ok:
-		return at, usage("", "--at %q: want a time such as 2026-01-31T10:00:00Z, one of today in UTC such as 10:00:00, or a duration ago such as 10m", text)
+		return at, usage("", "%s %q: want a time such as 2026-01-31T10:00:00Z, one of today in UTC such as 10:00:00, or a duration ago such as 10m", flag, text)
 	case at.After(now):
-		return at, usage("", "--at %q: %s is in the future", text, console.Stamp(at, nil))
+		return at, usage("", "%s %q: %s is in the future", flag, text, console.Stamp(at, nil))
 	}
 	return at, nil
 }
@@ -104,7 +104,7 @@ func (f *momentFlags) job(ctx context.Context, cl *client.Client, id pawl.ID) (*
 	case f.given("seq") && f.seq < 1:
 		return nil, usage("", "--seq %d: want 1 or more", f.seq)
 	case f.given("at"):
-		at, err := parseInstant(f.at, time.Now())
+		at, err := parseInstant("--at", f.at, time.Now())
 		if err != nil {
 			return nil, err
 		}

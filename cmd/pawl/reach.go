@@ -30,6 +30,7 @@ var rows = map[string]row{
 	"audit checkpoint":      {reach: onBoth},
 	"audit compare":         {reach: onBoth, notes: "a server counts entities that have moved since, and does not check them"},
 	"audit export":          {reach: onBoth},
+	"audit list":            {reach: onBoth},
 	"audit verify":          {reach: onBoth, notes: "with --file it needs neither"},
 	"bench":                 {reach: onData},
 	"completion bash":       {},

@@ -29,7 +29,6 @@ type Details interface {
 	Context(ctx context.Context, step pawl.ID) (*explain.Context, error)
 	StepLog(ctx context.Context, step pawl.ID, claim int, after store.LogPlace) ([]pawl.Chunk, error)
 	CheckRetry(ctx context.Context, id pawl.ID, r pawl.Retry) (*explain.RetryPlan, error)
-	EntityPage(ctx context.Context, entity string, q explain.AuditQuery) (rows []pawl.Transition, next, workspace string, err error)
 	Processes(ctx context.Context) ([]*pawl.Node, error)
 	Rates(ctx context.Context, workspaces []string, span time.Duration) (*explain.Rates, error)
 	Attempts(ctx context.Context, step pawl.ID) (all []explain.Attempt, omitted int, err error)
@@ -101,16 +100,6 @@ func (e *Engine) StepLog(ctx context.Context, step pawl.ID, claim int, after sto
 
 func (e *Engine) CheckRetry(ctx context.Context, id pawl.ID, r pawl.Retry) (*explain.RetryPlan, error) {
 	return when(e.job(ctx, id), func() (*explain.RetryPlan, error) { return e.of.CheckRetry(ctx, id, r) })
-}
-
-// EntityPage has the same error for what is in another workspace as for what does not exist.
-func (e *Engine) EntityPage(ctx context.Context, entity string, q explain.AuditQuery) ([]pawl.Transition, string, string, error) {
-	rows, next, workspace, err := e.of.EntityPage(ctx, entity, q)
-	hidden := err == nil && !(Of(ctx).Everywhere() || workspace != "" && Of(ctx).Sees(workspace))
-	if hidden || pawl.KindOf(err) == pawl.NotFound && err != nil {
-		return nil, "", "", pawl.Errorf(pawl.NotFound, "there is no %.100q", entity)
-	}
-	return rows, next, workspace, err
 }
 
 func (e *Engine) Processes(ctx context.Context) ([]*pawl.Node, error) {

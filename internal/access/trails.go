@@ -3,8 +3,10 @@ package access
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // trail returns an error unless the principal sees a job, or all workspaces for the zero id.
@@ -28,4 +30,49 @@ func (e *Engine) ExportTrail(ctx context.Context, job pawl.ID, w io.Writer) erro
 
 func (e *Engine) WriteCheckpoint(ctx context.Context, w io.Writer, folder string) (*pawl.Checkpoint, error) {
 	return when(everywhere(ctx), func() (*pawl.Checkpoint, error) { return e.of.WriteCheckpoint(ctx, w, folder) })
+}
+
+// MovePage leaves out what the principal does not see: other workspaces, webhooks unless it is
+// an admin, and tokens unless it is an admin of all workspaces.
+func (e *Engine) MovePage(ctx context.Context, q pawl.AuditQuery) ([]pawl.Move, string, error) {
+	p := Of(ctx)
+	for _, name := range q.Workspaces {
+		if !p.Sees(name) {
+			return nil, "", NoWorkspace(name)
+		}
+	}
+	if len(q.Workspaces) == 0 && !p.Everywhere() {
+		if q.Workspaces = p.Workspaces; len(q.Workspaces) == 0 {
+			return nil, "", everywhere(ctx)
+		}
+	}
+	if err := q.Check(); err != nil {
+		return nil, "", err
+	}
+	var hidden []string
+	q.Machines, hidden = visible(ctx, q.Machines)
+	if len(hidden) > 0 {
+		return nil, "", pawl.Errorf(pawl.Refused, "moves of a %s are for an admin%s", hidden[0], map[bool]string{true: " of all workspaces"}[hidden[0] == lifecycle.Token.Name])
+	}
+	return e.of.MovePage(ctx, q)
+}
+
+// visible returns those of some machines whose moves the principal sees, and the others; of
+// none, those of all machines that it sees.
+func visible(ctx context.Context, machines []string) (seen, hidden []string) {
+	p := Of(ctx)
+	for _, name := range pawl.AuditMachines {
+		named := slices.Contains(machines, name)
+		if !named && len(machines) > 0 {
+			continue
+		}
+		admin := name == lifecycle.Webhook.Name || name == lifecycle.Token.Name
+		switch {
+		case !admin || p.Holds(pawl.RoleAdmin) && (p.Everywhere() || name != lifecycle.Token.Name):
+			seen = append(seen, name)
+		case named:
+			hidden = append(hidden, name)
+		}
+	}
+	return seen, hidden
 }

@@ -255,6 +255,8 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "GET", "/api/audit?entity="+job+"&actor=api", "")
 	d.want(200, "GET", "/api/audit?limit=1&entity="+ship, "")
 	d.want(404, "GET", "/api/audit?entity=st_019ac1f0a3c47d5e8f00112233445566", "")
+	d.want(200, "GET", "/api/audit?machine=job,step&actor=api&from=2026-01-01T00:00:00Z", "")
+	d.want(422, "GET", "/api/audit?machine=member", "")
 	d.want(200, "GET", "/api/processes", "")
 	d.want(200, "GET", "/api/queues/default", "")
 	d.want(404, "GET", "/api/queues/none", "")
@@ -599,8 +601,14 @@ func testContract(t *testing.T, d *drive) {
 		t.Errorf("the trail of the job: ok is %v", ok)
 	}
 	d.want(404, "GET", "/api/audit/verify?job_id=j_1", "")
-	if lines := d.want(200, "GET", "/api/audit/verify-all", "").body; !bytes.Contains(lines, []byte(`"ok":true`)) {
-		t.Errorf("all trails: %s", lines)
+	d.want(404, "GET", "/api/audit/verify-all", "")
+	d.want(202, "POST", "/api/audit/verify-all", "")
+	v := d.want(200, "GET", "/api/audit/verify-all", "")
+	for v.field(t, "status") == "running" {
+		v = d.want(200, "GET", "/api/audit/verify-all", "")
+	}
+	if ok := v.field(t, "verdict.ok"); ok != true {
+		t.Errorf("all trails: %s", v.body)
 	}
 	rows := d.want(200, "GET", "/api/jobs/"+job+"/trail", "").body
 	if _, err := audit.VerifyLines(bytes.NewReader(rows)); err != nil {

@@ -99,6 +99,7 @@ func (s *site) open() {
 	s.url = server.URL
 	s.close = func() {
 		server.Close()
+		service.Close()
 		s.engine.Close()
 		if err := db.Close(); err != nil {
 			s.t.Error(err)

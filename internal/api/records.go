@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -23,8 +24,10 @@ func (s *Service) recordOperations() []operation {
 			summary: "List the jobs that do not move", detail: "Lists unfinished jobs in which nothing has moved for some time, newest first, each with its main reason, also those that rightly wait. With attention only those that ought to move, as list-jobs has them with stuck; of 1,000 jobs that do not move.", add: does(s, s.listStuck)},
 		{id: "verify-audit", method: get, path: "/api/audit/verify", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Verify the audit trail of a job", detail: "Checks the trails of a job and its steps: that no row was edited, removed, reordered or cut off. A broken trail is a verdict and no error.", add: does(s, s.verifyAudit)},
-		{id: "verify-trails", method: get, path: "/api/audit/verify-all", role: Admin, everywhere: true, errors: []Slug{SlugRateLimited}, tag: tag,
-			summary: "Verify all audit trails", detail: "Checks the trails of all workspaces. Writes how many entries it has checked, each second, and the verdict in the last line.", add: streams[struct{}, verification](s, s.verifyTrails)},
+		{id: "start-verification", method: post, path: "/api/audit/verify-all", role: Admin, everywhere: true, repeat: settles, good: []int{http.StatusAccepted}, tag: tag,
+			summary: "Begin to verify all audit trails", detail: "Begins to check the trails of all workspaces, beside this request, and answers how it stands. A server does this once at a time: while it runs, another request answers the same examination. It ends with the server.", add: does(s, s.startVerification)},
+		{id: "get-verification", method: get, path: "/api/audit/verify-all", role: Admin, everywhere: true, errors: []Slug{SlugNotFound}, tag: tag,
+			summary: "Say how the verification of all audit trails stands", detail: "Answers the examination that this server has begun last: how many entries it has checked, and its verdict once it has ended. The server keeps it in memory until it ends.", add: does(s, s.getVerification)},
 		{id: "export-trails", method: get, path: "/api/audit/export", role: Admin, everywhere: true, errors: []Slug{SlugRateLimited}, tag: tag,
 			summary: "Export all audit trails", detail: "Writes each row of the trails of all workspaces, as \"pawl audit export\" does.", add: streams[struct{}, exported](s, s.exportTrails)},
 		{id: "export-job-trail", method: get, path: "/api/jobs/{id}/trail", role: Viewer, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,

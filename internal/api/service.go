@@ -87,6 +87,7 @@ type Service struct {
 
 	examiner  *examiner
 	listeners listeners
+	verifier  verifier
 	waiting   chan struct{} // one for each request that waits for a job
 	streaming chan struct{} // one for each stream of records
 	flowing   chan struct{} // one for each stream of bytes

@@ -10,12 +10,6 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// A verification is a line of verify-trails.
-type verification struct {
-	Entries *int64        `json:"entries,omitempty" doc:"How many entries were checked so far."`
-	Verdict *pawl.Verdict `json:"verdict,omitempty"` // the result, in the last line
-}
-
 // An exported row is a line of an export.
 type exported struct {
 	Entity    string          `json:"entity" doc:"The public id."`
@@ -40,23 +34,6 @@ type exported struct {
 	} `json:"tree,omitempty"`
 	Again  int64 `json:"again,omitempty"`
 	Folded int64 `json:"folded,omitempty"`
-}
-
-// verifyEvery is the pause between two lines of verify-trails.
-const verifyEvery = time.Second
-
-func (s *Service) verifyTrails(ctx context.Context, _ *struct{}, w *bufio.Writer) error {
-	lines, last := json.NewEncoder(w), s.Now()
-	v, err := s.Engine.VerifyTrail(ctx, pawl.ID{}, func(entries int64) {
-		if now := s.Now(); now.Sub(last) >= verifyEvery {
-			last = now
-			_ = errors.Join(lines.Encode(verification{Entries: &entries}), w.Flush()) // the verdict meets the same error
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return lines.Encode(verification{Verdict: v})
 }
 
 func (s *Service) exportTrails(ctx context.Context, _ *struct{}, w *bufio.Writer) error {

@@ -25,6 +25,18 @@ func History(w io.Writer, json bool, zone *time.Location) *Listing[pawl.Transiti
 	return &Listing[pawl.Transition]{W: w, JSON: json, Head: []string{"AT", "OF", "MOVE", "EVENT", "TOOK", "BY", "WHY"}, Row: row}
 }
 
+// Moves lists moves of the audit trail.
+func Moves(w io.Writer, json bool, zone *time.Location) *Listing[pawl.Move] {
+	row := func(m *pawl.Move) []string {
+		what, of := m.Machine+" "+m.Name, m.Entity
+		if m.Step != "" {
+			what, of = "step "+m.Step+" of "+m.Name, m.JobID
+		}
+		return []string{Stamp(m.At.Time(), zone), what, of, move(&m.Transition), string(m.Event), m.Actor, m.Reason}
+	}
+	return &Listing[pawl.Move]{W: w, JSON: json, Head: []string{"AT", "WHAT", "OF", "MOVE", "EVENT", "BY", "WHY"}, Row: row}
+}
+
 func move(r *pawl.Transition) string {
 	switch {
 	case r.Refused:

@@ -99,6 +99,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 			return err
 		}
 		operations := api.New(config)
+		defer operations.Close()
 		m.WatchDatabase(d.Engine, time.Now)
 		m.WatchEvents(d.Engine.Feed().Stats)
 		m.WatchWebhooks(d.Engine.WebhookStats)

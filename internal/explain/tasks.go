@@ -3,9 +3,6 @@ package explain
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"strconv"
-	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
@@ -107,97 +104,6 @@ type RetriedStep struct {
 	Step string `json:"step"`
 	Does string `json:"does" enum:"again,kept,given" doc:"again: it runs. kept: its result is taken over. given: its result is the one in results."`
 	Fans bool   `json:"fans,omitempty" doc:"It is a fan-out: if it runs again without being named, its complete instances are taken over."`
-}
-
-// EntityPage lists the moves of an entity by its public id, oldest first: those of an actor, and
-// of a span of time, unless these are empty. It looks at no more than pageLook of them. workspace
-// is that of the entity; a token has none.
-func (r *Reader) EntityPage(ctx context.Context, entity string, q AuditQuery) (rows []pawl.Transition, next, workspace string, err error) {
-	k, workspace, err := r.entityOf(ctx, entity)
-	if err != nil {
-		return nil, "", "", err
-	}
-	most, err := pageLimit(q.Limit)
-	if err != nil {
-		return nil, "", "", err
-	}
-	h := pawl.HistoryQuery{After: q.After, Limit: maxPage}
-	for looked := 0; looked < pageLook; looked += maxPage {
-		page, behind, err := r.movesPage(ctx, k, h)
-		if err != nil {
-			return nil, "", "", err
-		}
-		for i := range page {
-			if len(rows) == most {
-				return rows, h.After, workspace, nil
-			}
-			if q.admits(&page[i]) {
-				rows = append(rows, page[i])
-			}
-			h.After = strconv.FormatInt(page[i].Sequence, 10)
-		}
-		if next = behind; next == "" {
-			break
-		}
-	}
-	return rows, next, workspace, nil
-}
-
-// An AuditQuery selects moves of one entity.
-type AuditQuery struct {
-	Actor    string
-	From, To pawl.Timestamp
-	After    string
-	Limit    int
-}
-
-func (q *AuditQuery) admits(t *pawl.Transition) bool {
-	return (q.Actor == "" || q.Actor == t.Actor) && t.At >= q.From && (q.To == 0 || t.At < q.To)
-}
-
-// entityOf returns the key and the workspace of an entity.
-func (r *Reader) entityOf(ctx context.Context, entity string) (k store.EntityKey, workspace string, err error) {
-	prefix := entity[:strings.Index(entity, "_")+1]
-	id, err := pawl.ParseID(prefix, entity)
-	if err != nil {
-		return k, "", err
-	}
-	none := pawl.Errorf(pawl.NotFound, "there is no %.100q", entity)
-	switch prefix {
-	case pawl.JobPrefix:
-		j, err := store.FindJob(ctx, r.store, id)
-		if err != nil {
-			return k, "", err
-		}
-		return store.JobEntity(j.Key()), j.Workspace, nil
-	case pawl.StepPrefix:
-		j, err := r.jobOf(ctx, id)
-		if err != nil {
-			return k, "", err
-		}
-		return store.StepEntity(id.StepKey()), j.Workspace, nil
-	case pawl.WorkerPrefix:
-		w, err := store.FindWorker(ctx, r.store, id)
-		if err != nil {
-			return k, "", err
-		}
-		return store.WorkerEntity(id.WorkerKey()), w.Workspace, nil
-	case pawl.SchedulePrefix:
-		s, err := r.store.Schedule(ctx, id.ScheduleKey())
-		if errors.Is(err, store.ErrNotFound) || err == nil && s.ID != id {
-			err = none
-		}
-		if err != nil {
-			return k, "", err
-		}
-		return store.ScheduleEntity(id.ScheduleKey()), s.Workspace, nil
-	case pawl.TokenPrefix:
-		if _, err := store.FindToken(ctx, r.store, id); err != nil {
-			return k, "", err
-		}
-		return store.TokenEntity(id.TokenKey()), "", nil
-	}
-	return k, "", none
 }
 
 // Processes returns the processes that use the database, as they have described themselves.

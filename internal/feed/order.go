@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -104,7 +103,7 @@ func (o *order) follow(ctx context.Context, e *store.Event, more bool, end int64
 		e.From = last.to
 		return false, nil
 	case !more:
-		if e.From = only(e.Kind, e.Event, e.To); e.From != "" {
+		if e.From = store.OnlyFrom(e.Kind, e.Event, e.To); e.From != "" {
 			return false, nil
 		}
 	}
@@ -114,26 +113,6 @@ func (o *order) follow(ctx context.Context, e *store.Event, more bool, end int64
 	}
 	e.From = page[0].To
 	return more && page[0].At >= end-apart, nil
-}
-
-// only returns the one state from which an event of a machine leads to another, or "" if there
-// are several.
-func only(kind string, event machine.Event, to machine.State) (from machine.State) {
-	for s, row := range machines[kind].Table {
-		if row[event] != to {
-			continue
-		}
-		if from != "" {
-			return ""
-		}
-		from = s
-	}
-	return from
-}
-
-var machines = map[string]*machine.Machine{
-	lifecycle.Job.Name: lifecycle.Job, lifecycle.Step.Name: lifecycle.Step,
-	lifecycle.Worker.Name: lifecycle.Worker, lifecycle.Schedule.Name: lifecycle.Schedule,
 }
 
 // A state is that of an entity after an entry.

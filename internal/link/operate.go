@@ -165,6 +165,10 @@ type Trails interface {
 	// WriteCheckpoint writes the ends of all trails, by way of a temporary file in a folder;
 	// empty: that for temporary files.
 	WriteCheckpoint(ctx context.Context, w io.Writer, folder string) (*pawl.Checkpoint, error)
+
+	// MovePage lists moves, and returns the place at which the next page begins. A page may be
+	// short, or empty, though there is a next.
+	MovePage(ctx context.Context, q pawl.AuditQuery) (moves []pawl.Move, next string, err error)
 }
 
 // Feed is what was committed.

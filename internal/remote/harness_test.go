@@ -40,6 +40,7 @@ func newSite(t *testing.T) *site {
 	s.url = server.URL
 	t.Cleanup(func() {
 		server.Close()
+		service.Close()
 		e.Close()
 		must(t, db.Close())
 	})

@@ -99,7 +99,7 @@ func (e *Engine) of(c *call, p *problem) error {
 	case p.Code == "INVALID_STATE_TRANSITION":
 		return refusalOf(c.operation, p, err)
 	case p.Code == "NO_SUCH_OPERATION" || p.Code == "METHOD_NOT_ALLOWED":
-		return e.missing(c.operation, Since[c.operation])
+		return e.missing(c.operation)
 	case kind == pawl.Unavailable:
 		err.Message = "the server at " + e.base + ": " + err.Message
 	case kind == pawl.Internal:

@@ -7,19 +7,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Since has the version of the program with which an operation came, by its id: those that the
-// first release does not have. The first release has all of today, so there is none yet.
-var Since = map[string]string{}
-
-// missing returns the error of a call that the server does not know; since is the version of the
-// program that has it, or empty.
-func (e *Engine) missing(operation, since string) *pawl.Error {
-	err := &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("the server at %s is of version %s, and has no operation %s", e.base, e.program, operation),
+// missing returns the error of a call that the server does not know.
+func (e *Engine) missing(operation string) *pawl.Error {
+	return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("the server at %s is of version %s, and has no operation %s", e.base, e.program, operation),
 		Hint: "update the server, or use a program of its version"}
-	if since != "" {
-		err.Message += "; it came with " + since
-	}
-	return err
 }
 
 // foreignAPI returns the error of a server that speaks another version of the API, or is none.

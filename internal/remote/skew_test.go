@@ -9,15 +9,17 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// TestMissingOperation: an operation that an older server lacks is named, with the version that
-// has it, if that is known.
+// TestMissingOperation: an operation that an older server lacks is named, with its version.
 func TestMissingOperation(t *testing.T) {
 	t.Parallel()
-	e := fake(t, http.NotFound)
-	for since, want := range map[string]string{"": "is of version 1.0, and has no operation search", "1.4": "is of version 1.0, and has no operation search; it came with 1.4"} {
-		if err := e.Missing("search", since); pawl.KindOf(err) != pawl.Invalid || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+	e := fake(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"status":404,"code":"NO_SUCH_OPERATION","detail":"there is none"}`))
+	})
+	const want = "is of version 1.0, and has no operation query-audit"
+	if _, _, err := e.MovePage(t.Context(), pawl.AuditQuery{}); pawl.KindOf(err) != pawl.Invalid || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

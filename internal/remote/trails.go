@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -48,27 +49,51 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// VerifyTrail checks the trails of a job and its steps, or, for the zero id, all trails.
-func (e *Engine) VerifyTrail(ctx context.Context, job pawl.ID, each func(entries int64)) (v *pawl.Verdict, err error) {
+// VerifyTrail checks the trails of a job and its steps, or, for the zero id, all trails. The server
+// does the latter beside its requests, and goes on if ctx ends.
+func (e *Engine) VerifyTrail(ctx context.Context, job pawl.ID, each func(entries int64)) (*pawl.Verdict, error) {
 	if job != (pawl.ID{}) {
 		return read[pawl.Verdict](ctx, e, "verify-audit", "/api/audit/verify", "job_id", job.Public(pawl.JobPrefix))
 	}
-	err = e.stream(ctx, &call{operation: "verify-trails", path: "/api/audit/verify-all"}, func(body io.Reader) error {
-		for lines := json.NewDecoder(body); v == nil; {
-			var line struct {
-				Entries int64         `json:"entries"`
-				Verdict *pawl.Verdict `json:"verdict"`
-			}
-			if err := lines.Decode(&line); err != nil {
-				return err
-			}
-			if v = line.Verdict; v == nil && each != nil {
-				each(line.Entries)
-			}
+	last := verification{}
+	if _, err := e.do(ctx, &call{operation: "start-verification", method: http.MethodPost, path: "/api/audit/verify-all"}, &last); err != nil {
+		return nil, err
+	}
+	for pause := firstLook; last.Status == "running"; pause = min(2*pause, maxLook) {
+		if each != nil {
+			each(last.Entries)
 		}
-		return nil
-	})
-	return v, err
+		if !wait(ctx, pause) {
+			return nil, ctx.Err()
+		}
+		now, err := read[verification](ctx, e, "get-verification", "/api/audit/verify-all")
+		switch {
+		case err != nil && pawl.KindOf(err) != pawl.NotFound:
+			return nil, err
+		case err != nil || now.ID != last.ID:
+			return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the server at " + e.base + " has not ended the verification: it was started anew, or another server answers now", Hint: "verify again"}
+		}
+		last = *now
+	}
+	if last.Verdict == nil {
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the server at " + e.base + " could not verify the trails: " + last.Error}
+	}
+	return last.Verdict, nil
+}
+
+// firstLook and maxLook are the pauses before the server is asked how a verification stands.
+const (
+	firstLook = 50 * time.Millisecond
+	maxLook   = time.Second
+)
+
+// A verification is how one stands.
+type verification struct {
+	ID      string        `json:"id"`
+	Status  string        `json:"status"`
+	Entries int64         `json:"entries"`
+	Verdict *pawl.Verdict `json:"verdict"`
+	Error   string        `json:"error"`
 }
 
 // ExportTrail writes the rows of these trails as JSON lines.
@@ -98,6 +123,27 @@ func (e *Engine) WriteCheckpoint(ctx context.Context, w io.Writer, _ string) (he
 		return err
 	})
 	return head, err
+}
+
+// MovePage is a page of moves.
+func (e *Engine) MovePage(ctx context.Context, q pawl.AuditQuery) ([]pawl.Move, string, error) {
+	if err := q.Check(); err != nil {
+		return nil, "", err
+	}
+	if len(q.Workspaces) > 1 {
+		return nil, "", unsupported("listing moves of several workspaces", "name one, or none for all that the token sees")
+	}
+	c := call{operation: "query-audit", path: "/api/audit", query: values("entity", q.Entity, "machine", strings.Join(q.Machines, ","), "actor", q.Actor,
+		"workspace_id", strings.Join(q.Workspaces, ","), "from", timeText(q.From), "to", timeText(q.To))}
+	return onePage[pawl.Move](ctx, e, c, q.After, q.Limit)
+}
+
+// timeText returns a time as a parameter, or nothing for none.
+func timeText(t pawl.Timestamp) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Time().Format(time.RFC3339Nano)
 }
 
 // Prune removes what ended longer ago than age, a few seconds with each request.

@@ -133,6 +133,9 @@ func appendText[T string | []byte](b []byte, s T) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
+// Listed returns how a list of entries has a text. A list without it has no entry with the text.
+func Listed(s string) string { return string(appendText(nil, s)) }
+
 // Chain sorts the entries of one entity and sets the From of each.
 func Chain(id string, entries []audit.Entry) {
 	slices.SortStableFunc(entries, func(a, b audit.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })

@@ -131,6 +131,10 @@ type Views interface {
 	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or a
 	// page of at most limit; see PageBytes.
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
+	// Moves reads the entries of all trails that were written in a span of time, newest first.
+	// If there are more than f.Most rows to be looked at, it reads none. Entries of a record
+	// that retention has removed are left out.
+	Moves(ctx context.Context, f MoveFilter) (*Moves, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then
 	// schedules, tokens, webhooks and pauses of queues. A job of 0 means all. f gets each job

@@ -223,13 +223,24 @@ var (
 		" from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) as u(i, job, ord, seq)" +
 		" cross join lateral (select * from audit where audit.job = u.job and audit.ord = u.ord and audit.seq = u.seq) a" +
 		" cross join lateral (select uuid, workspace, workflow, definition from job where job.id = u.job) j"
-	fedOther = map[string]string{kindWorker: fedLongLived(kindWorker, "name"), kindSchedule: fedLongLived(kindSchedule, "name"), kindPause: fedLongLived(kindPause, "queue")}
+	fedOther = fedLongLived()
 )
 
-func fedLongLived(kind, name string) string {
-	return fmt.Sprintf("select u.i, o.uuid, o.workspace, o.%[3]s, u.id, %[2]s from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as u(i, id, seq)"+
-		" cross join lateral (select * from %[1]s_audit where %[1]s_audit.%[1]s = u.id and %[1]s_audit.seq = u.seq) a"+
-		" cross join lateral (select uuid, workspace, %[3]s from %[1]s where %[1]s.id = u.id) o", kind, names("a", entryColumns[2:]), name)
+// longNamed says where entities of a kind that lives long have their workspace and their name;
+// o is their record.
+var longNamed = map[string]struct{ workspace, name string }{
+	kindWorker: {"o.workspace", "name"}, kindSchedule: {"o.workspace", "name"}, kindPause: {"o.workspace", "queue"},
+	kindToken: {"''::text", "name"}, kindWebhook: {"o.workspace", "name"},
+}
+
+func fedLongLived() map[string]string {
+	all := map[string]string{}
+	for kind, of := range longNamed {
+		all[kind] = fmt.Sprintf("select u.i, o.uuid, %[3]s, o.%[4]s, u.id, %[2]s from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as u(i, id, seq)"+
+			" cross join lateral (select * from %[1]s_audit where %[1]s_audit.%[1]s = u.id and %[1]s_audit.seq = u.seq) a"+
+			" cross join lateral (select * from %[1]s where %[1]s.id = u.id) o", kind, names("a", entryColumns[2:]), of.workspace, of.name)
+	}
+	return all
 }
 
 // fedEvents reads the entries that rows of the feed name.
@@ -290,17 +301,22 @@ func (db *DB) fedJobs(ctx context.Context, on querier, keys *[4][]int64, f func(
 
 func (db *DB) fedOthers(ctx context.Context, on querier, kind string, keys *[4][]int64, f func(store.Event, int64)) error {
 	return db.queryOn(ctx, on, "read events of a "+kind, fedOther[kind], func(c *cursor) {
-		var e store.Event
-		var id pawl.ID
 		i := c.num()
-		c.fixed(id[:])
-		e.Workspace, e.Name = c.text(), c.text()
-		e.EntityKey = store.EntityOf(kind, c.num())
-		e.Entry.Entry = c.entry()
-		if e.Entity = public(e.EntityKey, id); c.err == nil {
+		if e := c.longEvent(kind); c.err == nil {
 			f(e, i)
 		}
 	}, keys[0], keys[1], keys[3])
+}
+
+// longEvent reads an entry of an entity of a kind that lives long, with what it is about.
+func (c *cursor) longEvent(kind string) (e store.Event) {
+	var id pawl.ID
+	c.fixed(id[:])
+	e.Workspace, e.Name = c.text(), c.text()
+	e.EntityKey = store.EntityOf(kind, c.num())
+	e.Entry.Entry = c.entry()
+	e.Entity = public(e.EntityKey, id)
+	return e
 }
 
 // What distinguishes one feed from another: the cluster, its history (each promotion of a

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -34,6 +35,7 @@ func (m *Mint) ID(now int64) pawl.ID {
 type Batch struct {
 	store.Changes
 	Reason    func() string // of each entry; nil: a usual reason for some entries
+	Actor     string        // of each entry; empty: "suite"
 	now       int64
 	jobs      map[rowkey.Job]bool // new or updated already
 	steps     map[pawl.StepKey]bool
@@ -188,7 +190,7 @@ func (b *Batch) move(m *machine.Machine, k store.EntityKey, id string, r *pawl.R
 
 func (b *Batch) append(k store.EntityKey, id string, r *pawl.Record, e audit.Entry) {
 	e.Entity, e.Sequence, e.At = id, r.Seq+1, max(b.now, r.UpdatedAt)
-	e.Actor = "suite"
+	e.Actor = cmp.Or(b.Actor, "suite")
 	if e.Sequence == 2 {
 		e.Reason, e.RequestID = "because", "r-"+id
 		e.Metadata, _ = json.Marshal(map[string]string{"to": string(e.To)})

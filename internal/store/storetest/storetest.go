@@ -38,7 +38,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Database) {
 	t.Helper()
 	for _, part := range [][]test{
 		ledgerTests, factTests, claimTests, poolTests, lookTests, registryTests, scheduleTests, tokenTests, pauseTests, webhookTests, signalTests,
-		holdTests, viewTests, logTests, retentionTests, schemaTests, packedTests, columnTests, sharedTests, runningTests, pageTests, scanTests, joinedTests, feedTests,
+		holdTests, viewTests, logTests, retentionTests, schemaTests, packedTests, columnTests, sharedTests, runningTests, pageTests, scanTests, joinedTests, feedTests, moveTests,
 	} {
 		for _, tt := range part {
 			t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,52 @@
+package pawl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/lifecycle"
+)
+
+// A Move is a row of the audit trail, with what it is about.
+type Move struct {
+	Transition
+	Machine   string `json:"machine"`
+	JobID     string `json:"job_id,omitempty"`       // of a job or a step
+	Name      string `json:"name"`                   // of the workflow, the worker, the schedule, the token, the webhook or the queue
+	Workspace string `json:"workspace_id,omitempty"` // a token has none, nor has a webhook of all workspaces
+}
+
+// AuditMachines are the names of the machines whose moves are in the audit trail of a database.
+var AuditMachines = []string{lifecycle.Job.Name, lifecycle.Step.Name, lifecycle.Worker.Name, lifecycle.Schedule.Name,
+	lifecycle.QueuePause.Name, lifecycle.Token.Name, lifecycle.Webhook.Name}
+
+// An AuditQuery selects moves. The zero value selects the newest 50 of everything.
+type AuditQuery struct {
+	Entity     string    // id of a job, step, worker, schedule, pause of a queue, token or webhook: only its moves, oldest first; empty: of all, newest first
+	Machines   []string  // only of these, of AuditMachines; none: of all
+	Actor      string    // only by this actor
+	Workspaces []string  // only of these; none: of all, and what belongs to no workspace
+	From       Timestamp // only at this time or later
+	To         Timestamp // only before this time; 0: no bound
+	After      string    // only what is behind the place at which the page before has ended
+	Limit      int       // 1 to 1000; 0 is 50
+}
+
+// Check returns an error of kind Invalid that names the first value that selects nothing.
+func (q *AuditQuery) Check() error {
+	for _, name := range q.Machines {
+		if !slices.Contains(AuditMachines, name) {
+			return Errorf(Invalid, "machine %.100q: want %s", name, strings.Join(AuditMachines, ", "))
+		}
+	}
+	if q.To != 0 && q.From >= q.To {
+		return &Error{Kind: Invalid, Message: fmt.Sprintf("to %s: want a time after from, which is %s", q.To, q.From)}
+	}
+	return nil
+}
+
+// Admits reports whether the query selects a move by its actor and time.
+func (q *AuditQuery) Admits(t *Transition) bool {
+	return (q.Actor == "" || q.Actor == t.Actor) && t.At >= q.From && (q.To == 0 || t.At < q.To)
+}
