@@ -309,6 +309,9 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "POST", "/api/jobs/batch", text(map[string]any{"jobs": []any{
 		map[string]any{"workflow": "order"}, map[string]any{"workflow": "none"}, map[string]any{"source": order, "inputs": map[string]any{"fail": 1}}}}))
 	d.want(422, "POST", "/api/jobs/batch", `{"jobs":[]}`)
+	d.want(200, "POST", "/api/jobs/batch", `{"request_id":"batch","jobs":[{"workflow":"order"}]}`)
+	d.want(200, "POST", "/api/jobs/batch", `{"request_id":"batch","jobs":[{"workflow":"order"}]}`)
+	d.want(422, "POST", "/api/jobs/batch", `{"request_id":"batch","jobs":[{"workflow":"none"}]}`)
 	d.want(200, "GET", "/api/stuck?for=0s&status=RUNNING&workflow=order", "")
 
 	d.want(200, "POST", "/api/bulk/pause", `{"filter":{"workflow":"order","status":["RUNNING"]},"dry_run":true}`)
