@@ -11,11 +11,8 @@ type Webhook struct {
 	ID        ID
 	Name      string // of one webhook of its workspace that is not deleted
 	Workspace string // whose events it sends; empty: of all
-	URL       string
-	Job       string          // id of a job: only it and its steps
-	Machines  []string        // only of these; none: of all
-	Events    []machine.Event // only these; none: all
-	Begin     string          // the place in the feed at which it was made
+	WebhookTarget
+	Begin string // the place in the feed at which it was made
 
 	Secret      [32]byte // signs what is sent
 	Former      [32]byte // signs it, too, until FormerUntil
@@ -24,6 +21,9 @@ type Webhook struct {
 
 // Key returns the key of the webhook.
 func (w *Webhook) Key() rowkey.Webhook { return w.ID.WebhookKey() }
+
+// Version returns the number that rises with each move of the webhook.
+func (w *Webhook) Version() int64 { return w.Seq }
 
 // Filter returns what selects the events of the webhook.
 func (w *Webhook) Filter() EventFilter {
@@ -43,10 +43,15 @@ type WebhookName struct {
 type WebhookPlan struct {
 	Name      string // letters, 0-9, . _ and -, no sign first, at most 128
 	Workspace string // empty: the events of all workspaces
-	URL       string // https; http to the loopback interface only
-	Job       string
-	Machines  []string
-	Events    []machine.Event
+	WebhookTarget
+}
+
+// A WebhookTarget is what a webhook sends where: the part of it that can be changed.
+type WebhookTarget struct {
+	URL      string          // https; http to the loopback interface only
+	Job      string          // id of a job: only it and its steps
+	Machines []string        // only of these; none: of all
+	Events   []machine.Event // only these; none: all
 }
 
 // A NewWebhook is a webhook that was made, or has a new secret, and that secret, which is shown
@@ -68,6 +73,7 @@ type WebhookView struct {
 	Events    []machine.Event `json:"events"`   // none: all
 	CreatedAt Timestamp       `json:"created_at"`
 	UpdatedAt Timestamp       `json:"updated_at"`
+	Version   int64           `json:"version"` // rises with each move of the webhook, by itself too
 
 	FailingSince Timestamp `json:"failing_since"` // null: the last attempt was not a failure
 	Failures     int       `json:"failures"`      // in a row

@@ -18,6 +18,14 @@ func (w *Webhooks) Create(ctx context.Context, p pawl.WebhookPlan, c pawl.Change
 	return w.engine.CreateWebhook(ctx, p, w.by(c))
 }
 
+// Replace changes what a webhook sends where, whatever its state. What it has not sent yet it sends
+// there, if the new filter selects it; a message that is under way may arrive at both places.
+// Change.Version restricts it to a version, which WebhookView has: if the webhook has changed since,
+// the error is of kind Conflict.
+func (w *Webhooks) Replace(ctx context.Context, id pawl.ID, target pawl.WebhookTarget, c pawl.Change) (pawl.Receipt, error) {
+	return w.engine.ReplaceWebhook(ctx, id, target, w.by(c))
+}
+
 // Rotate gives a webhook another secret, which the result has. For 24 hours what is sent is
 // signed with the former one, too.
 func (w *Webhooks) Rotate(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.NewWebhook, error) {

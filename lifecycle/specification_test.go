@@ -117,14 +117,17 @@ active extend active
 		rows: `
 active pause paused
 active rotate active
+active update active
 active disable disabled
 active gap active
 active delete deleted
 paused resume active
 paused rotate paused
+paused update paused
 paused delete deleted
 disabled resume active
 disabled rotate disabled
+disabled update disabled
 disabled delete deleted
 `}, {
 		name: "service", create: "add", // S15

@@ -17,6 +17,7 @@ const (
 	WebhookPause   machine.Event = "pause"
 	WebhookResume  machine.Event = "resume"
 	WebhookRotate  machine.Event = "rotate"
+	WebhookUpdate  machine.Event = "update"
 	WebhookDisable machine.Event = "disable"
 	WebhookGap     machine.Event = "gap"
 	WebhookDelete  machine.Event = "delete"
@@ -34,6 +35,7 @@ var Webhook = &machine.Machine{
 		WebhookActive: {
 			WebhookPause:   WebhookPaused,
 			WebhookRotate:  WebhookActive,
+			WebhookUpdate:  WebhookActive,
 			WebhookDisable: WebhookDisabled,
 			WebhookGap:     WebhookActive,
 			WebhookDelete:  WebhookDeleted,
@@ -41,11 +43,13 @@ var Webhook = &machine.Machine{
 		WebhookPaused: {
 			WebhookResume: WebhookActive,
 			WebhookRotate: WebhookPaused,
+			WebhookUpdate: WebhookPaused,
 			WebhookDelete: WebhookDeleted,
 		},
 		WebhookDisabled: {
 			WebhookResume: WebhookActive,
 			WebhookRotate: WebhookDisabled,
+			WebhookUpdate: WebhookDisabled,
 			WebhookDelete: WebhookDeleted,
 		},
 	},

@@ -152,6 +152,7 @@ var rows = map[string]row{
 	"webhook rotate":        {reach: onBoth, writes: true},
 	"webhook show":          {reach: onBoth},
 	"webhook test":          {reach: onBoth, writes: true},
+	"webhook update":        {reach: onBoth, writes: true},
 	"worker":                {reach: onBoth, writes: true},
 	"worker history":        {reach: onBoth},
 	"worker list":           {reach: onBoth},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,7 +43,7 @@ type retryFlags struct {
 	set     []string
 	resolve []string
 	reason  string
-	wait    bool
+	wait    waitFlags
 
 	requestID string
 }
@@ -60,18 +61,18 @@ func newJobRetry(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&f.from, "from", nil, "a step to run again, with all that depends on it; may be repeated")
 	c.Flags().StringArrayVar(&f.set, "set", nil, "an input to change, as key=value; may be repeated")
 	c.Flags().StringArrayVar(&f.resolve, "resolve", nil, "the output of a step, as STEP=JSON or STEP=@FILE; may be repeated")
-	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the new job has ended")
+	f.wait.bind(c, "the new job")
 	bindReason(c, &f.reason)
 	bindRequestID(c, &f.requestID, "job")
 	return c
 }
 
 func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
-	if err := f.check(); err != nil {
+	if err := cmp.Or(f.check(), f.wait.check()); err != nil {
 		return err
 	}
 	text, single := f.single(args)
-	if !single && (f.wait || f.verbose || f.form != formText || f.requestID != "") {
+	if !single && (f.wait.wait || f.verbose || f.form != formText || f.requestID != "") {
 		return usage("see how they end with: pawl jobs", "--wait, --verbose, --request-id and -o take one JOB")
 	}
 	if a.server != "" {
@@ -149,9 +150,9 @@ func (a *app) retrySubmitted(ctx context.Context, cl *client.Client, text string
 
 // showAgain shows a new job that workers run, and waits for its end if that is wanted.
 func (a *app) showAgain(ctx context.Context, cl *client.Client, again pawl.ID, f *retryFlags) error {
-	if f.wait {
+	if f.wait.wait {
 		a.announce(again, f.shape)
-		return a.wait(ctx, cl, again, f.shape)
+		return a.wait(ctx, cl, again, f.shape, f.wait.reconnect)
 	}
 	return a.showNew(ctx, cl, again, f.form)
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -187,6 +189,54 @@ func TestBulkAfterAKill(t *testing.T) {
 		if n := f.cancels(id); n != 1 {
 			t.Errorf("job %s was canceled %d times", id, n)
 		}
+	}
+	f.say("audit", "verify")
+}
+
+// TestBatchAfterAKill: a batch of submissions with a key whose server was killed with signal 9 can be
+// repeated: it makes the jobs that are missing, none of them twice, and has the same answer from then
+// on (J8).
+func TestBatchAfterAKill(t *testing.T) {
+	t.Parallel()
+	const jobs = 500
+	f, s := newWaitingFleet(t)
+	var steps []string // so many that the jobs take several commits
+	for i := range 60 {
+		steps = append(steps, fmt.Sprintf("{id: s%d, approval: {prompt: x}}", i))
+	}
+	f.want(s, 201, "POST", "/api/workflows", map[string]any{"source": "name: wide\nsteps: [" + strings.Join(steps, ", ") + "]\n"})
+	var many []any
+	for i := range jobs {
+		many = append(many, map[string]any{"workflow": "wide", "task_description": fmt.Sprint("n", i)})
+	}
+	batch := map[string]any{"request_id": "batch-1", "jobs": many}
+	over := make(chan error, 1)
+	go func() {
+		_, err := s.ask("POST", "/api/jobs/batch", batch)
+		over <- err
+	}()
+	f.until("some jobs are made", func() bool {
+		a, err := s.ask("GET", "/api/jobs?limit=1", nil)
+		return err == nil && bytes.Contains(a.text, []byte(`"id":"j_`))
+	})
+	f.kill(s)
+	t.Logf("the first request ended with %v", <-over)
+	s = f.serve()
+	first := f.want(s, 200, "POST", "/api/jobs/batch", batch)
+	s = f.next(s)
+	if again := f.want(s, 200, "POST", "/api/jobs/batch", batch); !bytes.Equal(again.text, first.text) || again.Header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the response is %.1000s, and was %.1000s", again.text, first.text)
+	}
+	var made []struct {
+		Description string `json:"task_description"`
+	}
+	f.parse(&made, "jobs", "-o", "json", "--limit", "1000")
+	seen := map[string]bool{}
+	for _, m := range made {
+		seen[m.Description] = true
+	}
+	if len(made) != jobs || len(seen) != jobs {
+		t.Errorf("there are %d jobs, %d of them different, want %d", len(made), len(seen), jobs)
 	}
 	f.say("audit", "verify")
 }

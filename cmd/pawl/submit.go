@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,12 +31,14 @@ parent cancels this job, too. --meta keeps a text with the job, under metadata.
 
 The id of the job is printed on stdout. With --wait the progress of the job is shown
 until it has ended, then its output is printed; the id is printed on stderr, and the
-exit code is that of "pawl run". Interrupting the wait does not stop the job.`
+exit code is that of "pawl run". Interrupting the wait does not stop the job. While the
+server or the database is out of reach, as during a restart, the command tries again, for
+the time of --reconnect; then its exit code is 6.`
 
 type submitFlags struct {
 	shape
 	inputs      inputFlags
-	wait        bool
+	wait        waitFlags
 	priority    int
 	requestID   string
 	description string
@@ -64,7 +68,7 @@ func newSubmit(a *app) *cobra.Command {
 	}
 	f.inputs.bind(c)
 	f.shape.bind(c)
-	c.Flags().BoolVar(&f.wait, "wait", false, "wait until the job has ended")
+	f.wait.bind(c, "the job")
 	c.Flags().IntVar(&f.priority, "priority", 0, "jobs with a higher priority start first")
 	bindRequestID(c, &f.requestID, "job")
 	c.Flags().StringVar(&f.description, "description", "", "what the job is for")
@@ -76,7 +80,7 @@ func newSubmit(a *app) *cobra.Command {
 }
 
 func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err error) {
-	if err := f.check(); err != nil {
+	if err := cmp.Or(f.check(), f.wait.check()); err != nil {
 		return err
 	}
 	var sub client.Submission
@@ -111,9 +115,9 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 		if err != nil {
 			return err
 		}
-		if f.wait {
+		if f.wait.wait {
 			a.announce(done.ID, f.shape)
-			return a.wait(ctx, cl, done.ID, f.shape)
+			return a.wait(ctx, cl, done.ID, f.shape, f.wait.reconnect)
 		}
 		return a.showNew(ctx, cl, done.ID, f.form)
 	})
@@ -171,15 +175,34 @@ func (a *app) completeSubmit(c *cobra.Command, args []string, begun string) ([]s
 	return names, how
 }
 
-// wait shows a job that other processes run until it has ended.
-func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape) error {
-	f := a.follower(s)
-	v, err := inspect.Follow(ctx, cl, id, f.Show)
-	f.Close()
-	if ctx.Err() != nil {
-		console.Say(a.stderr, "hint", fmt.Sprintf("the job continues; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
-		return exit{codeInterrupted}
+// waitFlags say whether a command waits for the end of a job.
+type waitFlags struct {
+	wait      bool
+	reconnect time.Duration
+}
+
+// reconnect is how long a command waits for a server or a database that is out of reach.
+const reconnect = 2 * time.Minute
+
+func (f *waitFlags) bind(c *cobra.Command, job string) {
+	c.Flags().BoolVar(&f.wait, "wait", false, "wait until "+job+" has ended")
+	c.Flags().DurationVar(&f.reconnect, "reconnect", reconnect, "with --wait: how long to try again while the server or the database is away")
+}
+
+func (f *waitFlags) check() error {
+	switch {
+	case f.reconnect < 0:
+		return usage("", "--reconnect %s: want 0s or more", f.reconnect)
+	case f.reconnect != reconnect && !f.wait:
+		return usage("", "--reconnect goes with --wait")
 	}
+	return nil
+}
+
+// wait shows a job that other processes run until it has ended. It goes on after it was out of reach
+// for as long.
+func (a *app) wait(ctx context.Context, cl *client.Client, id pawl.ID, s shape, reconnect time.Duration) error {
+	v, err := a.followed(ctx, cl, id, a.follower(s), max(reconnect, 1)) // 0 is no bound
 	if err != nil {
 		return err
 	}

@@ -69,30 +69,33 @@ func newWatch(a *app) *cobra.Command {
 // watchJob shows a job until it has ended.
 func (a *app) watchJob(ctx context.Context, cl *client.Client, id pawl.ID, form string) error {
 	if form == formText {
-		v, err := a.followed(ctx, cl, id, a.follower(shape{form: form}))
+		v, err := a.followed(ctx, cl, id, a.follower(shape{form: form}), 0)
 		if err != nil {
 			return err
 		}
 		return a.conclude(ctx, cl, v, shape{form: form})
 	}
 	l := a.lines(form)
-	v, err := a.followed(ctx, cl, id, l)
+	v, err := a.followed(ctx, cl, id, l, 0)
 	if err = errors.Join(err, l.err); err != nil || v.Status == lifecycle.JobCompleted {
 		return err
 	}
 	return exit{outcome(v)}
 }
 
-// followed shows a job until it has ended, and goes on after it was out of reach.
-func (a *app) followed(ctx context.Context, cl *client.Client, id pawl.ID, f console.Follower) (v *pawl.JobView, err error) {
+// followed shows a job until it has ended, and goes on after it was out of reach for at most that
+// long; 0 is no bound.
+func (a *app) followed(ctx context.Context, cl *client.Client, id pawl.ID, f console.Follower, most time.Duration) (v *pawl.JobView, err error) {
 	defer func() {
 		f.Close()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || pawl.KindOf(err) == pawl.Unavailable {
 			console.Say(a.stderr, "hint", fmt.Sprintf("the job continues; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
+		}
+		if ctx.Err() != nil {
 			err = exit{codeInterrupted}
 		}
 	}()
-	p := &patience{app: a}
+	p := &patience{app: a, most: most}
 	for {
 		v, err = inspect.Follow(ctx, cl, id, func(v *pawl.JobView) {
 			p.reached()
@@ -107,6 +110,8 @@ func (a *app) followed(ctx context.Context, cl *client.Client, id pawl.ID, f con
 // A patience waits for what is out of reach, and says so once.
 type patience struct {
 	*app
+	most  time.Duration // how long it waits; 0: there is no bound
+	since time.Time     // when it was out of reach first
 	pause time.Duration // the last one; 0: it is in reach
 }
 
@@ -125,7 +130,15 @@ func (p *patience) wait(ctx context.Context, err error) bool {
 		return false
 	}
 	if p.pause == 0 {
-		fmt.Fprintf(p.logs, "%v; trying again until it is back\n", err)
+		p.since = time.Now()
+		bound := ""
+		if p.most > 0 {
+			bound = fmt.Sprintf(", for %s at most", p.most)
+		}
+		fmt.Fprintf(p.logs, "%v; trying again until it is back%s\n", err, bound)
+	}
+	if p.most > 0 && time.Since(p.since) > p.most {
+		return false
 	}
 	p.pause = min(max(2*p.pause, firstPause), maxPause)
 	return sleep.For(ctx, p.pause)

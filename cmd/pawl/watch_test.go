@@ -73,11 +73,70 @@ func TestWatchSurvivesTheServer(t *testing.T) { // J11
 	}
 }
 
+// TestWaitSurvivesTheServer: kill -9 of the server, and another one at its address: "submit --wait" and
+// "job retry --wait" wait on, and have the exit code and the output of the job; one that was to wait
+// shorter ends with 6.
+func TestWaitSurvivesTheServer(t *testing.T) { // J11
+	t.Parallel()
+	s := &farSite{t: t, dir: shortDir(t), url: "http://" + freeAddress(t)}
+	f := &fleet{t: t}
+	server := s.server()
+	pawlDo := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(binary(t), append([]string{"--server", s.url}, args...)...).Output()
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	file := filepath.Join(s.dir, "waits.yaml")
+	write(t, file, "name: waits\nsteps: [{id: a, event: {name: a}}]\noutput: ${{ steps.a.output }}\n")
+	old := pawlDo("submit", file)
+	pawlDo("job", "cancel", old)
+	submit, submitOut, submitErr := s.client("submit", file, "--wait")
+	retry, _, retryErr := s.client("job", "retry", old, "--wait")
+	short, _, shortErr := s.client("submit", file, "--wait", "--reconnect", "300ms")
+	jobs := map[*shared]string{}
+	f.until("they wait", func() bool {
+		for _, stderr := range []*shared{submitErr, retryErr, shortErr} {
+			if _, rest, ok := strings.Cut(stderr.String(), "job j_"); ok && strings.Contains(rest, "waits for the event a") {
+				jobs[stderr] = "j_" + rest[:32]
+			}
+		}
+		return len(jobs) == 3
+	})
+	s.kill(server)
+	f.until("it is said", func() bool {
+		return strings.Contains(submitErr.String(), "trying again until it is back, for 2m0s at most") && strings.Contains(retryErr.String(), "trying again")
+	})
+	if err := short.Wait(); short.ProcessState.ExitCode() != codeUnavailable || !strings.Contains(shortErr.String(), "the job continues; see it with: pawl job show "+jobs[shortErr]) {
+		t.Errorf("%v\n%s", err, shortErr)
+	}
+	s.server()
+	for _, stderr := range []*shared{submitErr, retryErr} {
+		pawlDo("job", "signal", jobs[stderr], "a", "--data", `"yes"`)
+	}
+	for c, stderr := range map[*exec.Cmd]*shared{submit: submitErr, retry: retryErr} {
+		if err := c.Wait(); err != nil || strings.Count(stderr.String(), "trying again") != 1 {
+			t.Errorf("%v\n%s", err, stderr)
+		}
+	}
+	if !strings.Contains(submitOut.String(), "yes") {
+		t.Errorf("the output is %q", submitOut)
+	}
+}
+
 // watcher starts "pawl watch".
 func (s *farSite) watcher(args ...string) (c *exec.Cmd, stdout, stderr *shared) {
 	s.t.Helper()
+	return s.client(append([]string{"watch"}, args...)...)
+}
+
+// client starts a command that uses the server.
+func (s *farSite) client(args ...string) (c *exec.Cmd, stdout, stderr *shared) {
+	s.t.Helper()
 	stdout, stderr = &shared{}, &shared{}
-	c = exec.Command(binary(s.t), append([]string{"--server", s.url, "watch"}, args...)...)
+	c = exec.Command(binary(s.t), append([]string{"--server", s.url}, args...)...)
 	c.Stdout, c.Stderr = stdout, stderr
 	if err := c.Start(); err != nil {
 		s.t.Fatal(err)

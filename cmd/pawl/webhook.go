@@ -28,12 +28,56 @@ func newWebhook(a *app) *cobra.Command {
 		Use: "webhook", Short: "Send events to URLs", Long: webhookLong,
 		Example: "  pawl webhook create alerts https://example.com/pawl --machine job --event error\n  pawl webhook test alerts\n  pawl webhook deliveries alerts",
 	})
-	c.AddCommand(newWebhookCreate(a), newWebhookList(a), newWebhookShow(a),
+	c.AddCommand(newWebhookCreate(a), newWebhookList(a), newWebhookShow(a), newWebhookUpdate(a),
 		newWebhookMove(a, lifecycle.WebhookPause, "Send nothing for a while", "Send nothing until the webhook is resumed. What happens meanwhile is sent then, if that is\nwithin three days."),
 		newWebhookMove(a, lifecycle.WebhookResume, "Go on with a webhook", "Go on with a webhook that was paused, or was disabled because its receiver failed."),
 		newWebhookMove(a, lifecycle.WebhookDelete, "End a webhook for good", "End a webhook for good. Its name is free then."),
 		newWebhookRotate(a), newWebhookTest(a), newWebhookDeliveries(a), newWebhookRedeliver(a), newWebhookHistory(a))
 	return c
+}
+
+// webhookFlags hold the command line's selection of events.
+type webhookFlags struct {
+	a        *app
+	machines []string
+	events   []string
+	job      string
+}
+
+func (f *webhookFlags) bind(c *cobra.Command) {
+	c.Flags().StringSliceVar(&f.machines, "machine", nil, "only these machines: job, step, worker, schedule, queue_pause")
+	c.Flags().StringSliceVar(&f.events, "event", nil, "only these events of the machines; see \"pawl machine show\"")
+	c.Flags().StringVar(&f.job, "job", "", "only this job and its steps")
+}
+
+// fill changes what flags name of a target.
+func (f *webhookFlags) fill(c *cobra.Command, cl *client.Client, t *pawl.WebhookTarget) error {
+	if c.Flags().Changed("machine") {
+		t.Machines = given(f.machines)
+	}
+	if c.Flags().Changed("event") {
+		t.Events = nil
+		for _, e := range given(f.events) {
+			t.Events = append(t.Events, machine.Event(e))
+		}
+	}
+	if !c.Flags().Changed("job") {
+		return nil
+	}
+	if t.Job = ""; f.job == "" {
+		return nil
+	}
+	id, err := f.a.jobOf(c.Context(), cl, f.job)
+	t.Job = id.Public(pawl.JobPrefix)
+	return err
+}
+
+// given returns the elements of a flag, none for --flag "".
+func given(list []string) []string {
+	if len(list) == 1 && list[0] == "" {
+		return nil
+	}
+	return list
 }
 
 const webhookCreateLong = `Make a webhook for what happens from now on, and print its secret on the last line of stdout,
@@ -44,28 +88,20 @@ The URL is one of https, or of http to the loopback interface. The webhook sends
 its workspace, or of all with --all-workspaces.`
 
 func newWebhookCreate(a *app) *cobra.Command {
-	form, reason, out, job := formText, "", "", ""
-	var machines, events []string
-	everywhere := false
+	form, reason, out, everywhere := formText, "", "", false
+	f := webhookFlags{a: a}
 	c := &cobra.Command{
 		Use: "create NAME URL", Short: "Make a webhook", Long: webhookCreateLong,
 		Example: "  pawl webhook create alerts https://example.com/pawl --machine job --event error\n  pawl webhook create all http://127.0.0.1:8080/ --out all.secret",
 		Args:    want(2, 2, "a NAME and a URL"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withNew(c.Context(), func(cl *client.Client) error {
-				p := pawl.WebhookPlan{Name: args[0], URL: args[1], Workspace: a.workspace, Machines: machines}
+				p := pawl.WebhookPlan{Name: args[0], Workspace: a.workspace, WebhookTarget: pawl.WebhookTarget{URL: args[1]}}
 				if everywhere {
 					p.Workspace = ""
 				}
-				for _, e := range events {
-					p.Events = append(p.Events, machine.Event(e))
-				}
-				if job != "" {
-					id, err := a.jobOf(c.Context(), cl, job)
-					if err != nil {
-						return err
-					}
-					p.Job = id.Public(pawl.JobPrefix)
+				if err := f.fill(c, cl, &p.WebhookTarget); err != nil {
+					return err
 				}
 				var w pawl.NewWebhook
 				return a.withSecret(secret{"webhook " + p.Name, &w.ID, &w.Secret, &w}, out, form, func() (err error) {
@@ -75,9 +111,7 @@ func newWebhookCreate(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&machines, "machine", nil, "only these machines: job, step, worker, schedule, queue_pause")
-	c.Flags().StringSliceVar(&events, "event", nil, "only these events of the machines; see \"pawl machine show\"")
-	c.Flags().StringVar(&job, "job", "", "only this job and its steps")
+	f.bind(c)
 	c.Flags().BoolVar(&everywhere, "all-workspaces", false, "the events of all workspaces")
 	bindOut(c, &out)
 	bindReason(c, &reason)
@@ -140,6 +174,44 @@ func newWebhookShow(a *app) *cobra.Command {
 		return a.show(form, v, func() error { console.Webhook(a.stdout, v, a.outZone()); return nil })
 	})
 	bindForm(a, c, &form, "the webhook")
+	return c
+}
+
+func newWebhookUpdate(a *app) *cobra.Command {
+	form, reason, url := formText, "", ""
+	f := webhookFlags{a: a}
+	var c *cobra.Command
+	c = a.onWebhook(&cobra.Command{
+		Use: "update WEBHOOK", Short: "Change what a webhook sends where",
+		Long:    "Change what flags name of a webhook: its URL, and what it selects; an empty value selects all.\nWhat it has not sent yet goes to the new URL. A paused or disabled webhook stays so.",
+		Example: "  pawl webhook update alerts --url https://example.com/new\n  pawl webhook update alerts --machine job,step --event \"\"",
+	}, func(ctx context.Context, cl *client.Client, id pawl.ID, _ []string) error {
+		v, err := cl.Webhooks.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		t := pawl.WebhookTarget{URL: v.URL, Job: v.Job, Machines: v.Machines, Events: v.Events}
+		if c.Flags().Changed("url") {
+			t.URL = url
+		}
+		if err := f.fill(c, cl, &t); err != nil {
+			return err
+		}
+		change := a.change(reason)
+		change.Version = v.Version
+		r, err := cl.Webhooks.Replace(ctx, id, t, change)
+		if err != nil {
+			return err
+		}
+		return a.show(form, r, func() error {
+			_, err := fmt.Fprintf(a.stdout, "webhook %s is changed\n", r.ID)
+			return err
+		})
+	})
+	c.Flags().StringVar(&url, "url", "", "where it sends: https, or http to the loopback interface")
+	f.bind(c)
+	bindReason(c, &reason)
+	bindForm(a, c, &form, "what it did")
 	return c
 }
 

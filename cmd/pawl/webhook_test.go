@@ -30,6 +30,7 @@ type killer struct {
 
 	mu      sync.Mutex
 	n, stop int
+	path    string           // at which alone it takes messages
 	last    map[string]int64 // of each entity
 	doubles int
 }
@@ -52,6 +53,9 @@ func (k *killer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		k.t.Errorf("received %s: %v", body, err)
 	}
 	k.mu.Lock()
+	if r.URL.Path != k.path {
+		k.t.Errorf("received at %s, after the webhook was moved to %s", r.URL.Path, k.path)
+	}
 	switch last := k.last[m.Data.Entity]; {
 	case m.Data.Sequence <= last:
 		k.doubles++
@@ -77,6 +81,14 @@ func (k *killer) arm(after int) {
 	k.stop = k.n + after
 }
 
+// move makes it take messages at another path from now on, and returns the URL.
+func (k *killer) move(path string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.path = path
+	return k.url + path
+}
+
 // missing returns how many rows of an exported trail it has not received.
 func (k *killer) missing(export string) (missing, rows int) {
 	k.mu.Lock()
@@ -99,7 +111,7 @@ func (k *killer) missing(export string) (missing, rows int) {
 
 // TestKilledServersDeliverAll: a server that is killed with signal 9 between a delivery and the
 // write of its place loses nothing: another one takes over and sends the rest, each entity in
-// order (K5, K6).
+// order (K5, K6). Its webhook was moved to another URL just before: then what is left comes there.
 func TestKilledServersDeliverAll(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -120,7 +132,7 @@ func killDeliverers(t *testing.T, database string) {
 		t.Fatal(err)
 	}
 	f.say("workflow", "register", file)
-	f.say("webhook", "create", "w", k.url, "--machine", "job,step")
+	f.say("webhook", "create", "w", k.move("/"), "--machine", "job,step")
 	server := f.start("server", "--listen", "none")
 	for _, after := range []int{3, 17} {
 		k.arm(after)
@@ -129,6 +141,7 @@ func killDeliverers(t *testing.T, database string) {
 		}
 		<-k.hit
 		spare := f.start("server", "--listen", "none")
+		f.say("webhook", "update", "w", "--url", k.move(fmt.Sprint("/", after)))
 		_ = server.Process.Kill()
 		_ = server.Wait()
 		k.killed <- struct{}{}

@@ -34,15 +34,31 @@ func (e *Engine) CreateWebhook(ctx context.Context, p pawl.WebhookPlan, c pawl.C
 	if err := in(ctx, p.Workspace); err != nil {
 		return none, err
 	}
-	if loopback, err := webhook.CheckURL(p.URL); err == nil && loopback {
-		return none, pawl.Errorf(pawl.Refused, "url: the loopback interface is for tokens of all workspaces")
-	}
-	if id, err := pawl.ParseID(pawl.JobPrefix, p.Job); err == nil {
-		if err := e.job(ctx, id); err != nil {
-			return none, err
-		}
+	if err := e.target(ctx, &p.WebhookTarget); err != nil {
+		return none, err
 	}
 	return e.of.CreateWebhook(ctx, p, c)
+}
+
+// target refuses to who is of some workspaces the loopback interface, and jobs of others.
+func (e *Engine) target(ctx context.Context, p *pawl.WebhookTarget) error {
+	if Of(ctx).Everywhere() {
+		return nil
+	}
+	if loopback, err := webhook.CheckURL(p.URL); err == nil && loopback {
+		return pawl.Errorf(pawl.Refused, "url: the loopback interface is for tokens of all workspaces")
+	}
+	if id, err := pawl.ParseID(pawl.JobPrefix, p.Job); err == nil {
+		return e.job(ctx, id)
+	}
+	return nil
+}
+
+func (e *Engine) ReplaceWebhook(ctx context.Context, id pawl.ID, target pawl.WebhookTarget, c pawl.Change) (none pawl.Receipt, err error) {
+	if err := e.webhook(ctx, id); err != nil {
+		return none, err
+	}
+	return when(e.target(ctx, &target), func() (pawl.Receipt, error) { return e.of.ReplaceWebhook(ctx, id, target, c) })
 }
 
 func (e *Engine) RotateWebhook(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.NewWebhook, error) {

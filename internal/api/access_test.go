@@ -151,6 +151,7 @@ var bodies = map[string]string{
 	"create-token":     `{"name":"another","roles":["viewer"]}`,
 	"sign-in":          `{"token":"SECRET"}`,
 	"create-webhook":   `{"name":"another","url":"https://example.com/","workspace_id":"WORKSPACE"}`,
+	"replace-webhook":  `{"url":"https://example.com/"}`,
 
 	"allocate-resources": `{"worker_count":1,"ttl_s":1,"workspace_id":"WORKSPACE"}`,
 	"release-resources":  `{"reservation_id":"r_019ac1f0a3c47d5e8f00112233445566","workspace_id":"WORKSPACE"}`,
@@ -588,6 +589,16 @@ func TestScopedWebhooks(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", body, a.status, a.body, status)
 		}
 	}
+	own := g.as(scoped, "GET", "/api/webhooks", "").field(t, "items.0.id").(string)
+	for body, status := range map[string]int{
+		`{"url":"https://example.com/new"}`:                                            200,
+		`{"url":"https://127.0.0.1/"}`:                                                 403,
+		`{"url":"https://example.com/","job_id":"j_019ac1f0a3c47d5e8f00112233445566"}`: 404,
+	} {
+		if a := g.as(scoped, "PUT", "/api/webhooks/"+own, body); a.status != status {
+			t.Errorf("replaced by %s: %d %s, want %d", body, a.status, a.body, status)
+		}
+	}
 	everywhere := g.as(admin, "POST", "/api/webhooks", `{"name":"all","url":"http://127.0.0.1:1/"}`)
 	if everywhere.status != 201 {
 		t.Fatalf("%d %s", everywhere.status, everywhere.body)
@@ -595,6 +606,9 @@ func TestScopedWebhooks(t *testing.T) {
 	id := everywhere.field(t, "id").(string)
 	if a := g.as(scoped, "GET", "/api/webhooks/"+id, ""); a.status != 404 {
 		t.Errorf("one of all workspaces: %d %s, want 404", a.status, a.body)
+	}
+	if a := g.as(scoped, "PUT", "/api/webhooks/"+id, `{"url":"https://example.com/"}`); a.status != 404 {
+		t.Errorf("one of all workspaces is replaced: %d %s, want 404", a.status, a.body)
 	}
 	if list := g.as(scoped, "GET", "/api/webhooks", ""); list.status != 200 || strings.Contains(string(list.body), id) || !strings.Contains(string(list.body), `"name":"a"`) {
 		t.Errorf("the list: %d %s", list.status, list.body)

@@ -64,14 +64,23 @@ type hand struct {
 	size   int
 }
 
-func newHand(b *testing.B, s *site, l link.Worker, size int) *hand {
+// newHand registers a worker for queues, by default for the default one.
+func newHand(b *testing.B, s *site, l link.Worker, size int, queues ...string) *hand {
 	b.Helper()
+	if len(queues) == 0 {
+		queues = []string{"default"}
+	}
+	var handlers []string
+	var routes []rowkey.Route
+	for _, q := range queues {
+		handlers, routes = append(handlers, q+"/noop"), append(routes, pawl.Route(pawl.DefaultWorkspace, q, "noop", 0))
+	}
 	def, err := workflow.Parse("noop.yaml", []byte(noop))
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, release, err := l.Register(b.Context(), link.Registration{Actor: "bench", Queues: []string{"default"}, Handlers: []string{"noop"}, Worker: pawl.Worker{
-		Workspace: pawl.DefaultWorkspace, Name: "bench", Capacity: size, Handlers: []string{"default/noop"}, Routes: []rowkey.Route{pawl.Route(pawl.DefaultWorkspace, "default", "noop", 0)}}})
+	w, release, err := l.Register(b.Context(), link.Registration{Actor: "bench", Queues: queues, Handlers: []string{"noop"}, Worker: pawl.Worker{
+		Workspace: pawl.DefaultWorkspace, Name: "bench", Capacity: size, Handlers: handlers, Routes: routes}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -116,4 +125,49 @@ func cpu(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkPauses holds a worker beside 1,000 paused queues against one beside none: queues that it
+// does not serve, and queues that both serve, in each of which a step waits. They take turns, as in
+// BenchmarkExchange.
+func BenchmarkPauses(b *testing.B) {
+	const paused = 1000
+	for _, served := range []bool{false, true} {
+		b.Run(fmt.Sprintf("served=%t", served), func(b *testing.B) {
+			plain, beside := newSite(b), newSite(b)
+			for i := range paused {
+				queue := pawl.QueueName{Name: fmt.Sprint("paused_", i)}
+				if _, err := beside.engine.PauseQueue(b.Context(), queue, pawl.Change{Actor: "bench"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			queues := []string{"default"}
+			if served {
+				for i := range paused {
+					queues = append(queues, fmt.Sprint("paused_", i))
+					def, err := workflow.Parse("waits.yaml", fmt.Appendf(nil, "name: waits\nsteps: [{id: a, handler: noop, queue: paused_%d}]\n", i))
+					if err != nil {
+						b.Fatal(err)
+					}
+					if _, err := client.Over(beside.engine, client.Config{}, nil).Jobs.Submit(b.Context(), def, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			without, with := newHand(b, plain, plain.engine, 10, queues...), newHand(b, beside, beside.engine, 10, queues...)
+			var of [3][]float64
+			b.ResetTimer()
+			for left := b.N; left > 0; left -= benchRound {
+				n := min(left, benchRound)
+				p, w := without.run(n), with.run(n)
+				for i, cost := range []float64{p, w, w - p} {
+					of[i] = append(of[i], cost)
+				}
+			}
+			for i, unit := range []string{"none-us/step", "paused-us/step", "more-us/step"} {
+				slices.Sort(of[i])
+				b.ReportMetric(of[i][len(of[i])/2], unit)
+			}
+		})
+	}
 }

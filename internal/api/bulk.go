@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,14 +16,14 @@ import (
 
 // Bounds of a bulk request.
 const (
-	maxBulk   = 400 // jobs: their ids fit into a stored response
-	bulkAtOne = 16  // are changed at once
+	maxBulk   = 2000 // jobs
+	bulkAtOne = 16   // are changed at once
 )
 
 func (s *Service) bulkOperations() []operation {
 	return []operation{
 		{id: "change-jobs", method: post, path: "/api/bulk/{verb}", role: Operator, repeat: replayedEach, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: "jobs",
-			summary: "Cancel, pause, resume or retry many jobs", detail: "Changes the jobs with these ids, or those that a filter selects, newest first: 400 at most, and more says that there are others. Each has an item of its own. With expect it is 409, and nothing is changed, unless that many are selected. With dry_run it counts, and changes nothing. With a request_id the selection is stored first, and the verb of each job has a key of its own: a repeated request changes the same jobs, and none of them twice.", add: does(s, s.changeJobs)},
+			summary: "Cancel, pause, resume or retry many jobs", detail: "Changes the jobs with these ids, or those that a filter selects, newest first: 2,000 at most, and more says that there are others. Each has an item of its own. With expect it is 409, and nothing is changed, unless that many are selected. With dry_run it counts, and changes nothing. With a request_id the selection is stored first, and the verb of each job has a key of its own: a repeated request changes the same jobs, and none of them twice.", add: does(s, s.changeJobs)},
 	}
 }
 
@@ -64,9 +62,9 @@ type BulkInput struct {
 	RequestID string     `json:"request_id,omitempty" maxLength:"255" doc:"The request's key: 1 to 255 visible ASCII characters."`
 	Reason    string     `json:"reason,omitempty" maxLength:"4096" doc:"Why, for the audit trail."`
 	Workspace string     `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace of the filter and of the request_id. Default: default."`
-	Jobs      []string   `json:"jobs,omitempty" maxItems:"400" doc:"The ids of jobs."`
+	Jobs      []string   `json:"jobs,omitempty" maxItems:"2000" doc:"The ids of jobs."`
 	Filter    *JobFilter `json:"filter,omitempty" doc:"Which jobs, in place of ids."`
-	Expect    *int       `json:"expect,omitempty" minimum:"0" maximum:"400" doc:"How many jobs have to be selected: the count of a dry run."`
+	Expect    *int       `json:"expect,omitempty" minimum:"0" maximum:"2000" doc:"How many jobs have to be selected: the count of a dry run."`
 	DryRun    bool       `json:"dry_run,omitempty" doc:"Change nothing."`
 }
 
@@ -199,8 +197,7 @@ func (s *Service) changeOne(ctx context.Context, verb, job string, c pawl.Change
 	id, err := parseID(pawl.JobPrefix, job, "job")
 	if err == nil {
 		if c.RequestID != "" {
-			sum := sha256.Sum256([]byte(c.RequestID + " " + verb + " " + job))
-			c.RequestID = "bulk-" + hex.EncodeToString(sum[:16])
+			c.RequestID = partKey("bulk", c.RequestID, verb+" "+job)
 		}
 		var r pawl.Receipt
 		if r, err = bulkVerbs[verb](s.Engine, ctx, id, c); err == nil {

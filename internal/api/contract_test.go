@@ -312,6 +312,9 @@ func testContract(t *testing.T, d *drive) {
 	d.want(200, "POST", "/api/jobs/batch", text(map[string]any{"jobs": []any{
 		map[string]any{"workflow": "order"}, map[string]any{"workflow": "none"}, map[string]any{"source": order, "inputs": map[string]any{"fail": 1}}}}))
 	d.want(422, "POST", "/api/jobs/batch", `{"jobs":[]}`)
+	d.want(200, "POST", "/api/jobs/batch", `{"request_id":"batch","jobs":[{"workflow":"order"}]}`)
+	d.want(200, "POST", "/api/jobs/batch", `{"request_id":"batch","jobs":[{"workflow":"order"}]}`)
+	d.want(422, "POST", "/api/jobs/batch", `{"request_id":"batch","jobs":[{"workflow":"none"}]}`)
 	d.want(200, "GET", "/api/stuck?for=0s&status=RUNNING&workflow=order", "")
 
 	d.want(200, "POST", "/api/bulk/pause", `{"filter":{"workflow":"order","status":["RUNNING"]},"dry_run":true}`)
@@ -574,7 +577,18 @@ func testContract(t *testing.T, d *drive) {
 	d.want(404, "POST", "/api/webhooks", `{"name":"other","url":"https://example.com/","job_id":"j_019ac1f0a3c47d5e8f00112233445566"}`)
 	d.want(409, "POST", "/api/webhooks", `{"name":"alerts","url":"https://example.com/"}`)
 	d.want(200, "GET", "/api/webhooks?ended=true&limit=1", "")
-	d.want(200, "GET", webhook, "")
+	was := d.want(200, "GET", webhook, "").header.Get("ETag")
+	moved := d.want(200, "PUT", webhook, `{"url":"http://127.0.0.1:1/y","machines":["job"],"request_id":"wh-3"}`, "If-Match", was)
+	if again := d.want(200, "PUT", webhook, `{"url":"http://127.0.0.1:1/y","machines":["job"],"request_id":"wh-3"}`, "If-Match", was); string(again.body) != string(moved.body) {
+		t.Errorf("%s, then %s", moved.body, again.body)
+	}
+	d.want(412, "PUT", webhook, `{"url":"http://127.0.0.1:1/z"}`, "If-Match", was)
+	d.want(422, "PUT", webhook, `{"url":"http://example.com/"}`)
+	d.want(422, "PUT", webhook, `{"url":"https://example.com/","name":"other"}`)
+	d.want(404, "PUT", "/api/webhooks/wh_019ac1f0a3c47d5e8f00112233445566", `{"url":"https://example.com/"}`)
+	if now := d.want(200, "GET", webhook, ""); now.field(t, "url") != "http://127.0.0.1:1/y" || now.header.Get("ETag") == was {
+		t.Errorf("the webhook is %s", now.body)
+	}
 	d.want(404, "GET", "/api/webhooks/"+token, "")
 	if tried := d.want(200, "POST", webhook+"/test", ""); tried.field(t, "delivered") != false || tried.field(t, "status") != 0.0 {
 		t.Errorf("a test without a receiver is %s", tried.body)
@@ -589,6 +603,7 @@ func testContract(t *testing.T, d *drive) {
 	d.want(409, "POST", webhook+"/rotate", `{"request_id":"wh-2"}`)
 	d.want(200, "POST", webhook+"/delete", "")
 	d.want(409, "POST", webhook+"/test", "")
+	d.want(409, "PUT", webhook, `{"url":"https://example.com/"}`)
 	d.want(200, "GET", webhook+"/history", "")
 
 	// Records.

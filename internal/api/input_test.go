@@ -33,7 +33,7 @@ func TestBadInput(t *testing.T) {
 		{"a reason where there is none", 422, "POST", "/api/jobs", `{"workflow":"order","reason":"r"}`, nil},
 		{"too many values", 400, "POST", "/api/jobs/batch", `{"jobs":[` + strings.Repeat("1,", 200_000) + `1]}`, nil},
 		{"many faults", 422, "POST", "/api/jobs/batch", `{"jobs":[` + strings.Repeat("1,", 50_000) + `1]}`, nil},
-		{"a key for many", 422, "POST", "/api/jobs/batch", `{"jobs":[{"workflow":"order"}]}`, []string{"Idempotency-Key", "k"}},
+		{"two keys for many", 422, "POST", "/api/jobs/batch", `{"request_id":"l","jobs":[{"workflow":"order"}]}`, []string{"Idempotency-Key", "k"}},
 		{"a parameter twice", 422, "GET", "/api/jobs?status=RUNNING&status=FAILED", "", nil},
 		{"an unknown parameter", 422, "GET", "/api/jobs?state=RUNNING", "", nil},
 		{"a path that is no id", 404, "GET", "/api/jobs/" + strings.Repeat("j", 200), "", nil},

@@ -20,8 +20,8 @@ func (s *Service) jobOperations() []operation {
 	return []operation{
 		{id: "submit-job", method: post, path: "/api/jobs", role: Operator, repeat: replayed, good: []int{201}, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
 			summary: "Submit a job", detail: "Submits a job of a registered workflow (workflow), of a file's text (source) or of its JSON (definition). When the answer comes, the job is committed.", add: does(s, s.submitJob)},
-		{id: "submit-jobs", method: post, path: "/api/jobs/batch", role: Operator, repeat: replayedEach, errors: nil, tag: tag,
-			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The answer has an item for each, at its index: one that is refused does not affect the others.", add: does(s, s.submitJobs)},
+		{id: "submit-jobs", method: post, path: "/api/jobs/batch", role: Operator, repeat: replayed, errors: []Slug{SlugNotFound, SlugKeyReused, SlugRequestInProgress}, tag: tag,
+			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The answer has an item for each, at its index: one that is refused does not affect the others. Each job may have a request_id of its own; otherwise it has one that is made of the request's. An answer with a failure of the server is not stored: the same request makes what is missing.", add: does(s, s.submitJobs)},
 		{id: "list-jobs", method: get, path: "/api/jobs", role: Viewer, tag: tag,
 			summary: "List jobs, newest first", detail: "Lists jobs without their steps and history.", add: does(s, s.listJobs)},
 		{id: "get-job", method: get, path: "/api/jobs/{id}", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,
@@ -148,50 +148,6 @@ func createdJob(r pawl.Receipt, err error) (*created, error) {
 		return nil, err
 	}
 	return &created{http.StatusCreated, "/api/jobs/" + r.ID, replayedHeader(r.Replayed), r}, nil
-}
-
-// An outcome is what became of one submission of a batch.
-type outcome struct {
-	Receipt *pawl.Receipt `json:"receipt,omitempty"`
-	Problem *Problem      `json:"problem,omitempty"`
-}
-
-type outcomes struct {
-	Items []outcome `json:"items"`
-}
-
-func (s *Service) submitJobs(ctx context.Context, in *struct {
-	Key
-	Body struct {
-		Jobs []submission `json:"jobs" minItems:"1" maxItems:"500"`
-	}
-}) (*body[outcomes], error) {
-	if in.Key.Key != "" {
-		return nil, pawl.Errorf(pawl.Invalid, "Idempotency-Key: want a request_id in each job instead")
-	}
-	out := make([]outcome, len(in.Body.Jobs))
-	var subs []client.Submission
-	var at []int
-	for i := range in.Body.Jobs {
-		sub, err := in.Body.Jobs[i].asked(pawl.Change{Actor: ActorOf(ctx), RequestID: in.Body.Jobs[i].RequestID})
-		if err != nil {
-			out[i].Problem = s.problem(ctx, "submit-jobs", err)
-			continue
-		}
-		subs, at = append(subs, sub), append(at, i)
-	}
-	done, err := s.client(ctx, "").Jobs.SubmitAll(ctx, subs...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range done {
-		if done[i].Err != nil {
-			out[at[i]].Problem = s.problem(ctx, "submit-jobs", done[i].Err)
-			continue
-		}
-		out[at[i]].Receipt = &done[i].Receipt
-	}
-	return &body[outcomes]{outcomes{out}}, nil
 }
 
 func (s *Service) listJobs(ctx context.Context, in *struct {

@@ -173,6 +173,7 @@ func Of(err error) *Problem {
 	var p *Problem
 	var large *http.MaxBytesError
 	var turn *link.TurnError
+	var cause *pawl.Error
 	slug, known := slugOf(err)
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
@@ -191,10 +192,11 @@ func Of(err error) *Problem {
 		p.Current = current(turn.Current)
 	case slug == SlugConflict:
 		p = conflict(err)
+	case slug == SlugUnavailable && errors.As(err, &cause) && cause.Err != nil:
+		p = Problemf(slug, "%s", cause.Message) // the cause has addresses and names of the database
 	default:
 		p = Problemf(slug, "%s", err)
 	}
-	var cause *pawl.Error
 	if errors.As(err, &cause) {
 		p.Hint = cause.Hint
 	}

@@ -84,6 +84,8 @@ func TestOf(t *testing.T) {
 			&Problem{Type: "/problems/worker-ended", Title: "Worker has ended", Status: 410, Code: "WORKER_ENDED", Detail: "visit: this worker has been ended"}},
 		{"unavailable", pawl.Errorf(pawl.Unavailable, "busy"),
 			&Problem{Type: "/problems/unavailable", Title: "Unavailable", Status: 503, Code: "UNAVAILABLE", Detail: "busy"}},
+		{"unavailable, with a cause", fmt.Errorf("list: %w", &pawl.Error{Kind: pawl.Unavailable, Message: "look for jobs: the database is out of reach", Err: errors.New("dial tcp 10.0.0.7:5432")}),
+			&Problem{Type: "/problems/unavailable", Title: "Unavailable", Status: 503, Code: "UNAVAILABLE", Detail: "look for jobs: the database is out of reach"}},
 		{"internal", &pawl.Error{Kind: pawl.Internal, Message: "secret", Hint: "secret"},
 			&Problem{Type: "/problems/internal", Title: "Internal error", Status: 500, Code: "INTERNAL", Detail: "the server has a fault; its log has the reason"}},
 		{"unknown kind", &pawl.Error{Kind: 99, Message: "odd"},

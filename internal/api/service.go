@@ -214,6 +214,9 @@ func (s *Service) problem(ctx context.Context, operation string, err error) *Pro
 			p.Errors = append(p.Errors, Fault{Location: cmp.Or(faults[i].Key, "source"), Message: faults[i].String()})
 		}
 	}
+	if p.Status == http.StatusServiceUnavailable {
+		s.Log.Debug("a request was refused for now", "operation", operation, "request_id", RequestIDOf(ctx), "error", err)
+	}
 	if p.Status == http.StatusInternalServerError {
 		p.RequestID = RequestIDOf(ctx)
 		s.Log.Error("a request has failed", "operation", operation, "request_id", p.RequestID, "error", err)

@@ -33,7 +33,7 @@ const (
 	reads        repetition = iota // it changes nothing
 	replayed                       // with the same key its answer is replayed (J8)
 	once                           // with the same key it is refused: its answer is stored nowhere
-	replayedEach                   // the same for each item, which has its own key
+	replayedEach                   // the same for each item, which has a key made of the request's
 	settles                        // it leaves the same state
 	again                          // it acts again, and does no harm
 	fenced                         // its claim, turn or offset refuses a second copy, or knows it
@@ -110,8 +110,6 @@ func (o *operation) described() huma.Operation {
 		d.DefaultStatus = o.good[0]
 	}
 	switch o.repeat {
-	case replayedEach:
-		d.Description += "\n\nEach item may have a request_id of its own; the header Idempotency-Key is refused."
 	case once:
 		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, is 409: it has no second effect, and its answer is not stored."
 	case replayed:

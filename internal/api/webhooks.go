@@ -19,6 +19,8 @@ func (s *Service) webhookOperations() []operation {
 			summary: "List webhooks, newest first", detail: "Lists webhooks, with how they fare. Nobody can read their secrets.", add: does(s, s.listWebhooks)},
 		{id: "get-webhook", method: get, path: one, role: Admin, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Read a webhook", detail: "Reads a webhook: what it sends where, and whether its receiver takes it.", add: does(s, s.getWebhook)},
+		{id: "replace-webhook", method: put, path: one, role: Admin, repeat: replayed, errors: append([]Slug{SlugPreconditionFailed}, verbErrors...), tag: tag,
+			summary: "Change what a webhook sends where", detail: "Changes the URL and the selection of a webhook, whatever its state. What is left out has its default. What it has not sent yet goes to the new URL, if the new selection has it.", add: does(s, s.replaceWebhook)},
 		{id: "pause-webhook", method: post, path: one + "/pause", role: Admin, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "Pause a webhook", detail: "Sends nothing until the webhook is resumed. What happens meanwhile is sent then, if that is within three days.", add: does(s, s.webhookVerb(lifecycle.WebhookPause))},
 		{id: "resume-webhook", method: post, path: one + "/resume", role: Admin, repeat: replayed, errors: verbErrors, tag: tag,
@@ -47,6 +49,14 @@ func (p *WebhookPath) webhook() (pawl.ID, error) {
 	return parseID(pawl.WebhookPrefix, p.ID, "webhook")
 }
 
+// A Target is what a webhook sends where.
+type Target struct {
+	URL      string          `json:"url" maxLength:"2048" doc:"Where it sends. https, or http to the loopback interface." example:"https://example.com/pawl"`
+	Job      string          `json:"job_id,omitempty" maxLength:"64" doc:"Only of this job and its steps."`
+	Machines []string        `json:"machines,omitempty" maxItems:"5" enum:"job,step,worker,schedule,queue_pause" doc:"Only of these machines. Default: of all."`
+	Events   []machine.Event `json:"events,omitempty" maxItems:"100" doc:"Only these events of the machines. Default: all."`
+}
+
 type createdWebhook struct {
 	Status   int
 	Location string `header:"Location" doc:"The path of the webhook."`
@@ -57,12 +67,9 @@ func (s *Service) createWebhook(ctx context.Context, in *struct {
 	Key
 	Body struct {
 		Note
-		Name      string          `json:"name" maxLength:"128" doc:"Its name: letters, 0-9, . _ and -, no sign first. One webhook of the workspace has it." example:"alerts"`
-		URL       string          `json:"url" maxLength:"2048" doc:"Where it sends. https, or http to the loopback interface." example:"https://example.com/pawl"`
-		Workspace string          `json:"workspace_id,omitempty" maxLength:"128" doc:"Only events of this workspace. Default: of all."`
-		Job       string          `json:"job_id,omitempty" maxLength:"64" doc:"Only of this job and its steps."`
-		Machines  []string        `json:"machines,omitempty" maxItems:"5" enum:"job,step,worker,schedule,queue_pause" doc:"Only of these machines. Default: of all."`
-		Events    []machine.Event `json:"events,omitempty" maxItems:"100" doc:"Only these events of the machines. Default: all."`
+		Name      string `json:"name" maxLength:"128" doc:"Its name: letters, 0-9, . _ and -, no sign first. One webhook of the workspace has it." example:"alerts"`
+		Workspace string `json:"workspace_id,omitempty" maxLength:"128" doc:"Only events of this workspace. Default: of all."`
+		Target
 	}
 }) (*createdWebhook, error) {
 	c, err := in.change(ctx, in.Body.Note)
@@ -70,7 +77,7 @@ func (s *Service) createWebhook(ctx context.Context, in *struct {
 		return nil, err
 	}
 	b := &in.Body
-	w, err := s.client(ctx, "").Webhooks.Create(ctx, pawl.WebhookPlan{Name: b.Name, Workspace: b.Workspace, URL: b.URL, Job: b.Job, Machines: b.Machines, Events: b.Events}, c)
+	w, err := s.client(ctx, "").Webhooks.Create(ctx, pawl.WebhookPlan{Name: b.Name, Workspace: b.Workspace, WebhookTarget: pawl.WebhookTarget(b.Target)}, c)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +94,7 @@ func (s *Service) listWebhooks(ctx context.Context, in *struct {
 	})
 }
 
-func (s *Service) getWebhook(ctx context.Context, in *struct{ WebhookPath }) (*body[pawl.WebhookView], error) {
+func (s *Service) getWebhook(ctx context.Context, in *struct{ WebhookPath }) (*versioned[pawl.WebhookView], error) {
 	id, err := in.webhook()
 	if err != nil {
 		return nil, err
@@ -96,7 +103,30 @@ func (s *Service) getWebhook(ctx context.Context, in *struct{ WebhookPath }) (*b
 	if err != nil {
 		return nil, err
 	}
-	return &body[pawl.WebhookView]{*v}, nil
+	return &versioned[pawl.WebhookView]{quoted(v.Version), *v}, nil
+}
+
+func (s *Service) replaceWebhook(ctx context.Context, in *struct {
+	WebhookPath
+	Key
+	IfMatch
+	Body struct {
+		Note
+		Target
+	}
+}) (*receipt, error) {
+	id, err := in.webhook()
+	if err != nil {
+		return nil, err
+	}
+	c, err := in.change(ctx, in.Body.Note)
+	if err == nil {
+		c.Version, err = in.version()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return receiptOf(s.client(ctx, "").Webhooks.Replace(ctx, id, pawl.WebhookTarget(in.Body.Target), c))
 }
 
 // A WebhookCommand is a command about a webhook.

@@ -200,7 +200,7 @@ func faults(ctx context.Context, s store.Store) []string {
 	case pawl.KindOf(err) == pawl.Conflict:
 		return []string{err.Error()}
 	case err != nil:
-		return []string{"the database cannot be reached: " + err.Error()}
+		return []string{"the database cannot be reached; the log has the reason"} // which has its address, and anybody may ask
 	}
 	return nil
 }

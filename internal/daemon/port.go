@@ -160,7 +160,7 @@ func (p *Port) Answer(m http.Handler, unready func(context.Context) []string, op
 			return
 		}
 		own.ServeHTTP(w, r)
-	}), api.GuardConfig{Gate: p.Gate, Cookie: p.cookie(), Raw: raw, Log: p.log})
+	}), api.GuardConfig{Open: []string{"/healthz", "/readyz"}, Gate: p.Gate, Cookie: p.cookie(), Raw: raw, Log: p.log})
 }
 
 // isOperation reports whether a path belongs to the API.

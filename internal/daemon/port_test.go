@@ -50,7 +50,7 @@ func TestReadiness(t *testing.T) {
 		text    string
 	}{
 		{"ready", away{current: 4}, nil, 200, "ok\n"},
-		{"away", away{err: errors.New("connection refused")}, []string{"evaluator is starting"}, 503, "the database cannot be reached: connection refused\nevaluator is starting\n"},
+		{"away", away{err: errors.New("connection refused")}, []string{"evaluator is starting"}, 503, "the database cannot be reached; the log has the reason\nevaluator is starting\n"},
 		{"moved", away{current: 5}, nil, 503, "the database was migrated to schema version 5, and this process needs 4: it has stopped\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

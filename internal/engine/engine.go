@@ -379,7 +379,7 @@ func (e *Engine) committed(t *tx) {
 		e.guests.ringFor(t.queued())
 	}
 	e.wake(work || waiting > 0, marks, stops)
-	e.exportJobs(t)
+	e.exportSpans(t)
 	e.recycle(t)
 	e.feed.Wake()
 }

@@ -136,7 +136,7 @@ func (e *Engine) execute(ctx context.Context, r *request, cmd command, out reply
 
 // Remember returns what make makes for a request. With a request id the first result is stored
 // for an hour, and returned to the same request again; another request with that id is refused
-// (J8). Of two at once, one result is stored, and both get it. It has at most 16 KiB.
+// (J8). Of two at once, one result is stored, and both get it.
 func (e *Engine) Remember(ctx context.Context, workspace, endpoint string, c pawl.Change, asked any, make func() (json.RawMessage, error)) (made json.RawMessage, again bool, err error) {
 	r, err := e.newRequest(c, workspace, endpoint, asked)
 	if err != nil {

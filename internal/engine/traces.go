@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/tracing"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // traceOf returns the traceparent that a job was submitted with, or "".
@@ -45,18 +48,65 @@ func (e *Engine) traceOfChild(parent pawl.ID, submitted string) string {
 	return span.String()
 }
 
-// exportJobs exports a span of each job that the transaction has ended.
-func (e *Engine) exportJobs(t *tx) {
+// exportSpans exports a span of each job that the transaction has ended, and of each wait of a step.
+func (e *Engine) exportSpans(t *tx) {
 	if e.cfg.Spans == nil {
 		return
 	}
 	for i := range t.entries {
-		entry := &t.entries[i]
-		if entry.Kind == lifecycle.Job.Name && lifecycle.Job.Ended(entry.To) && !lifecycle.Job.Ended(entry.From) {
+		switch entry := &t.entries[i]; {
+		case entry.Kind == lifecycle.Job.Name && lifecycle.Job.Ended(entry.To) && !lifecycle.Job.Ended(entry.From):
 			key := entry.Job
 			e.cfg.Spans.Export(func(ctx context.Context) *tracing.Span { return e.spanOfJob(ctx, key) })
+		case entry.Kind == lifecycle.Step.Name && entry.From == lifecycle.StepInProgress && entry.To != lifecycle.StepInProgress && entry.Reason != decide.Reused:
+			if h := t.steps[entry.StepKey]; h != nil && h.record.Worker == 0 { // the engine owned it
+				s := h.record
+				w := waited{key: s.StepKey, claim: s.Claims, attempt: s.Attempts, began: s.StartedAt, ended: entry.At, status: entry.To}
+				if entry.To == lifecycle.StepPermanentError && s.Error != nil {
+					w.class = s.Error.Class // the message may have payload
+				}
+				e.cfg.Spans.Export(func(ctx context.Context) *tracing.Span { return e.spanOfWait(ctx, &w) })
+			}
 		}
 	}
+}
+
+// A waited step was in progress without a worker.
+type waited struct {
+	key            pawl.StepKey
+	claim, attempt int
+	began, ended   int64
+	status         machine.State
+	class          string // of its failure, or empty
+}
+
+// spanOfWait returns the span of an approval, a sleep or an event, or nil: a step that ran a child
+// job has none, since that has its own, nor has a fan-out.
+func (e *Engine) spanOfWait(ctx context.Context, w *waited) *tracing.Span {
+	j, err := e.store.Job(ctx, w.key.Job)
+	if err != nil {
+		e.log.Debug("a wait has no span", "job", w.key.Job, "error", err)
+		return nil
+	}
+	job, _ := tracing.OfJob(j.ID, traceOf(j.Metadata))
+	def, err := e.defs.Get(ctx, j.Definition)
+	if err != nil || !job.Sampled {
+		return nil
+	}
+	n := def.Node(w.key.Ord.Node())
+	if !n.Kind.Waits() || n.Kind == workflow.KindWorkflow || n.Fans() && w.key.Ord.Instance() == 0 {
+		return nil
+	}
+	id, step, key := j.ID.Public(pawl.JobPrefix), j.ID.Step(w.key.Ord), def.Key(w.key.Ord)
+	s := &tracing.Span{Context: tracing.OfAttempt(job, step, w.claim), Parent: job.Span, Name: "step " + j.Workflow + "." + key, Kind: tracing.Internal,
+		Begin: time.UnixMicro(w.began), End: time.UnixMicro(w.ended), Error: w.class,
+		Attributes: map[string]any{"pawl.job.id": id, "pawl.step.id": step.Public(pawl.StepPrefix), "pawl.step.key": key, "pawl.step.attempt": w.attempt, "pawl.step.claim": w.claim,
+			"pawl.step.status": string(w.status), "pawl.wait.kind": string(n.Kind),
+			"cicd.pipeline.name": j.Workflow, "cicd.pipeline.run.id": id, "cicd.pipeline.task.name": key, "cicd.pipeline.task.run.id": step.Public(pawl.StepPrefix)}}
+	if n.Kind == workflow.KindEvent {
+		s.Attributes["pawl.wait.event"] = n.Event
+	}
+	return s
 }
 
 // spanOfJob returns the span of a job that has ended, or nil if it is in no trace that is kept.

@@ -7,7 +7,7 @@ import (
 
 // A versioned record has a number that rises with each of its changes.
 type versioned interface {
-	*pawl.Schedule | *pawl.QueuePause | *pawl.Quota
+	*pawl.Schedule | *pawl.QueuePause | *pawl.Quota | *pawl.Webhook
 	Version() int64
 }
 

@@ -62,7 +62,8 @@ func tooManyWebhooks(message string) error {
 	return &pawl.Error{Kind: pawl.Conflict, Message: message, Hint: "delete one that nobody needs with: pawl webhook delete NAME"}
 }
 
-// checkWebhookPlan returns the first fault of a plan.
+// checkWebhookPlan returns the first fault of a plan. The id of its job is in its canonical form
+// then.
 func (e *Engine) checkWebhookPlan(ctx context.Context, p *pawl.WebhookPlan) error {
 	if !scheduleName.MatchString(p.Name) {
 		return pawl.Errorf(pawl.Invalid, "name of a webhook: %q: want letters, 0-9, . _ and -, no sign first, at most 128", p.Name)
@@ -70,10 +71,15 @@ func (e *Engine) checkWebhookPlan(ctx context.Context, p *pawl.WebhookPlan) erro
 	if err := checkWorkspace(p.Workspace); p.Workspace != "" && err != nil {
 		return err
 	}
+	return e.checkTarget(ctx, p.Workspace, &p.WebhookTarget)
+}
+
+// checkTarget is checkWebhookPlan for what can be changed of a webhook of a workspace.
+func (e *Engine) checkTarget(ctx context.Context, workspace string, p *pawl.WebhookTarget) error {
 	if _, err := webhook.CheckURL(p.URL); err != nil {
 		return err
 	}
-	filter := pawl.EventFilter{Workspace: p.Workspace, Job: p.Job, Machines: p.Machines, Events: p.Events}
+	filter := pawl.EventFilter{Workspace: workspace, Job: p.Job, Machines: p.Machines, Events: p.Events}
 	if err := filter.Check(); err != nil || p.Job == "" {
 		return err
 	}
@@ -157,11 +163,38 @@ func (c *createWebhook) decide(t *tx) error {
 		}
 	}
 	p := &c.plan
-	w := &pawl.Webhook{ID: c.id, Name: p.Name, Workspace: p.Workspace, URL: p.URL, Job: p.Job, Machines: p.Machines, Events: p.Events, Begin: c.begin, Secret: c.secret}
+	w := &pawl.Webhook{ID: c.id, Name: p.Name, Workspace: p.Workspace, WebhookTarget: p.WebhookTarget, Begin: c.begin, Secret: c.secret}
 	note := c.note
-	note.Metadata, _ = json.Marshal(map[string]any{"name": p.Name, "workspace_id": p.Workspace, "url": p.URL, "job_id": p.Job, "machines": p.Machines, "events": p.Events})
+	note.Metadata = described(w)
 	t.makeWebhook(w, note)
 	return nil
+}
+
+// described returns what the trail has about what a webhook sends where.
+func described(w *pawl.Webhook) []byte {
+	b, _ := json.Marshal(map[string]any{"name": w.Name, "workspace_id": w.Workspace, "url": w.URL, "job_id": w.Job, "machines": w.Machines, "events": w.Events})
+	return b
+}
+
+// ReplaceWebhook changes what a webhook sends where, whatever its state. What it has not sent yet
+// it sends there, if the new filter selects it.
+func (e *Engine) ReplaceWebhook(ctx context.Context, id pawl.ID, target pawl.WebhookTarget, c pawl.Change) (pawl.Receipt, error) {
+	if err := checkChange(c); err != nil {
+		return pawl.Receipt{}, err
+	}
+	w, err := store.FindWebhook(ctx, e.store, id)
+	if err != nil {
+		return pawl.Receipt{}, err
+	}
+	if err := e.checkTarget(ctx, w.Workspace, &target); err != nil {
+		return pawl.Receipt{}, err
+	}
+	r, err := e.newRequest(c, w.Workspace, "PUT /api/webhooks/{id}", id, target)
+	if err != nil {
+		return pawl.Receipt{}, err
+	}
+	cmd := &moveWebhook{id: id, event: lifecycle.WebhookUpdate, version: c.Version, target: &target, note: noteOf(c)}
+	return e.act(ctx, r, cmd, c)
 }
 
 // RotateWebhook gives a webhook another secret. What is sent is signed with the former one, too,
@@ -206,10 +239,12 @@ func (e *Engine) webhookRequest(ctx context.Context, id pawl.ID, verb string, c 
 }
 
 type moveWebhook struct {
-	id     pawl.ID
-	event  machine.Event
-	secret [32]byte // of WebhookRotate
-	note   decide.Note
+	id      pawl.ID
+	event   machine.Event
+	version int64               // that the webhook has to have; 0: any
+	secret  [32]byte            // of WebhookRotate
+	target  *pawl.WebhookTarget // of WebhookUpdate
+	note    decide.Note
 }
 
 func (m *moveWebhook) subject() store.EntityKey { return store.WebhookEntity(m.id.WebhookKey()) }
@@ -221,14 +256,19 @@ func (m *moveWebhook) decide(t *tx) error {
 	if w == nil || w.ID != m.id {
 		return store.NoWebhook(m.id)
 	}
-	if err := t.moveWebhook(w, m.event, m.note); err != nil {
+	if err := checkVersion(m.version, w, "webhook "+w.Name); err != nil {
 		return err
 	}
-	if m.event == lifecycle.WebhookRotate {
+	note := m.note
+	switch m.event {
+	case lifecycle.WebhookRotate:
 		w.Former, w.FormerUntil = w.Secret, t.now+FormerSecret.Microseconds()
 		w.Secret = m.secret
+	case lifecycle.WebhookUpdate:
+		w.WebhookTarget = *m.target
+		note.Metadata = described(w)
 	}
-	return nil
+	return t.moveWebhook(w, m.event, note) // what is refused is undone
 }
 
 func (t *tx) webhook(key rowkey.Webhook) *pawl.Webhook {
@@ -264,8 +304,8 @@ func (e *Engine) newRunner() *webhook.Runner {
 	r := webhook.NewRunner(e.cfg.Webhooks)
 	r.Source, r.Events, r.Log, r.Jitter = e.store, e.feed, e.log, e.cfg.Jitter
 	r.Sender = webhook.NewSender(e.cfg.Webhooks)
-	r.Move = func(ctx context.Context, id pawl.ID, event machine.Event, reason string) error {
-		_, err := e.act(ctx, nil, &moveWebhook{id: id, event: event, note: decide.Note{Reason: reason}}, pawl.Change{})
+	r.Move = func(ctx context.Context, id pawl.ID, version int64, event machine.Event, reason string) error {
+		_, err := e.act(ctx, nil, &moveWebhook{id: id, event: event, version: version, note: decide.Note{Reason: reason}}, pawl.Change{})
 		return err
 	}
 	return r

@@ -140,7 +140,7 @@ func sending(t *testing.T, s store.Store) *process {
 
 func (p *process) hook(name, url string, change func(*pawl.WebhookPlan)) (pawl.ID, string) {
 	p.t.Helper()
-	plan := pawl.WebhookPlan{Name: name, URL: url, Machines: []string{"job"}}
+	plan := pawl.WebhookPlan{Name: name, WebhookTarget: pawl.WebhookTarget{URL: url, Machines: []string{"job"}}}
 	if change != nil {
 		change(&plan)
 	}
@@ -173,7 +173,7 @@ func TestWebhooks(t *testing.T) {
 		p, r := sending(t, open()), newReceiver(t)
 		ctx, e := t.Context(), p.engine
 		before := p.ran()
-		plan := pawl.WebhookPlan{Name: "w", URL: r.url, Machines: []string{"job"}}
+		plan := pawl.WebhookPlan{Name: "w", WebhookTarget: pawl.WebhookTarget{URL: r.url, Machines: []string{"job"}}}
 		c := ann
 		c.RequestID = "once"
 		made, err := e.CreateWebhook(ctx, plan, c)
@@ -278,6 +278,110 @@ func TestWebhookFilters(t *testing.T) {
 		t.Errorf("sent of another workspace, or job: %v", other.list())
 	}
 }
+
+// TestWebhookUpdate: a webhook gets another URL and another filter; a message that hangs at the old
+// receiver is sent to the new one, and the trail has what was changed (K6, K7).
+func TestWebhookUpdate(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p, a, b := sending(t, open()), newReceiver(t), newReceiver(t)
+		ctx, e := t.Context(), p.engine
+		id, secret := p.hook("w", a.url, nil)
+		hangs := make(chan struct{}, 100)
+		a.answers(func(*received) int { hangs <- struct{}{}; return 0 })
+		first := p.ran()
+		<-hangs
+		seen, err := e.Webhook(ctx, id)
+		must(t, err)
+		c := ann
+		c.Version, c.RequestID = seen.Version, "move"
+		target := pawl.WebhookTarget{URL: b.url, Machines: []string{"job"}}
+		r, err := e.ReplaceWebhook(ctx, id, target, c)
+		must(t, err)
+		if r.To != lifecycle.WebhookActive || r.Sequence != seen.Version+1 {
+			t.Errorf("receipt %+v", r)
+		}
+		b.until("the new receiver has all", func(ids []string) bool { return slices.Equal(ids, moves(first)) })
+		if m := b.last(); !m.signed(secret) {
+			t.Errorf("signed %s", m.signatures)
+		}
+		if again, err := e.ReplaceWebhook(ctx, id, target, c); err != nil || !again.Replayed || again.Sequence != r.Sequence {
+			t.Errorf("the same request again: %+v, %v", again, err)
+		}
+		c.RequestID = ""
+		if _, err := e.ReplaceWebhook(ctx, id, target, c); !errors.Is(err, link.ErrChanged) {
+			t.Errorf("of the version before: %v", err)
+		}
+		if _, err := e.ReplaceWebhook(ctx, id, pawl.WebhookTarget{URL: "http://example.com/"}, ann); pawl.KindOf(err) != pawl.Invalid {
+			t.Errorf("a bad URL: %v", err)
+		}
+
+		_, err = e.MoveWebhook(ctx, id, lifecycle.WebhookPause, ann)
+		must(t, err)
+		p.ran()
+		target.Machines, target.Events = []string{"step"}, []machine.Event{"success"}
+		r, err = e.ReplaceWebhook(ctx, id, target, ann)
+		must(t, err)
+		if r.To != lifecycle.WebhookPaused {
+			t.Errorf("a paused one is %s", r.To)
+		}
+		_, err = e.MoveWebhook(ctx, id, lifecycle.WebhookResume, ann)
+		must(t, err)
+		b.until("what the new filter selects is sent", func(ids []string) bool { return len(ids) == 5 })
+		if m := b.last(); m.message.Type != "step.success" {
+			t.Errorf("sent %s", m.body)
+		}
+		_, err = e.MoveWebhook(ctx, id, lifecycle.WebhookDelete, ann)
+		must(t, err)
+		if _, err := e.ReplaceWebhook(ctx, id, target, ann); pawl.KindOf(err) != pawl.Conflict {
+			t.Errorf("a deleted one: %v", err)
+		}
+		trail := p.trailOf(id.Public(pawl.WebhookPrefix))
+		if entry := trail[1]; entry.Event != lifecycle.WebhookUpdate || entry.Actor != "ann" || !strings.Contains(string(entry.Metadata), b.url) || strings.Contains(string(entry.Metadata), "success") {
+			t.Errorf("entry %+v", entry)
+		}
+		if f, err := verified(p.store, 0); f != nil || err != nil || len(trail) != 6 {
+			t.Errorf("%d moves, %v, %v", len(trail), f, err)
+		}
+	})
+}
+
+// TestWebhookUpdateWhileOneIsSent: a webhook that is changed just when its receiver refuses it for
+// good is not disabled; one whose filter is widened between two messages gets none that is older
+// than what it has of the same entity.
+func TestWebhookUpdateWhileOneIsSent(t *testing.T) {
+	t.Parallel()
+	p := sending(t, (&database{t: t, kind: "memory", where: ":memory:"}).open())
+	ctx, e := t.Context(), p.engine
+	a, b := newReceiver(t), newReceiver(t)
+	id, _ := p.hook("w", a.url, func(w *pawl.WebhookPlan) { w.Events = []machine.Event{"success"} })
+	a.answers(func(*received) int {
+		_, err := e.ReplaceWebhook(ctx, id, pawl.WebhookTarget{URL: b.url, Machines: []string{"job"}, Events: []machine.Event{"success"}}, ann)
+		if err != nil {
+			t.Error(err)
+		}
+		return 410
+	})
+	first := p.ran()
+	b.until("the new receiver has it", func(ids []string) bool { return len(ids) > 0 })
+	must(t, moved(e.MoveWebhook(ctx, id, lifecycle.WebhookPause, ann)))
+	second, third := p.ran(), p.ran()
+	var hung atomic.Bool
+	b.answers(func(m *received) int {
+		if m.id != third+"_4" || hung.Swap(true) {
+			return 204
+		}
+		must(t, moved(e.ReplaceWebhook(ctx, id, pawl.WebhookTarget{URL: b.url, Machines: []string{"job"}}, ann)))
+		return 0
+	})
+	must(t, moved(e.MoveWebhook(ctx, id, lifecycle.WebhookResume, ann)))
+	b.until("it has the third job", func(ids []string) bool { return slices.Contains(ids, third+"_4") })
+	if want := slices.Concat([]string{first + "_4", second + "_4"}, moves(third)); !slices.Equal(b.list(), want) {
+		t.Errorf("sent %v, want %v", b.list(), want)
+	}
+}
+
+func moved(_ pawl.Receipt, err error) error { return err }
 
 // TestWebhookReceiversFail: whatever a receiver does but answer with 2xx, it gets the same
 // message again, in order, and delays no other webhook; a redirect is not followed.
@@ -469,13 +573,13 @@ func TestBadWebhooks(t *testing.T) {
 		"event":     func(w *pawl.WebhookPlan) { w.Events = []machine.Event{"nonsense"} },
 		"workspace": func(w *pawl.WebhookPlan) { w.Workspace = "a\n" },
 	} {
-		plan := pawl.WebhookPlan{Name: "x", URL: "https://example.com/"}
+		plan := pawl.WebhookPlan{Name: "x", WebhookTarget: pawl.WebhookTarget{URL: "https://example.com/"}}
 		change(&plan)
 		if _, err := p.engine.CreateWebhook(t.Context(), plan, ann); pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	plan := pawl.WebhookPlan{Name: "x", URL: "https://example.com/", Job: p.engine.NewID().Public(pawl.JobPrefix)}
+	plan := pawl.WebhookPlan{Name: "x", WebhookTarget: pawl.WebhookTarget{URL: "https://example.com/", Job: p.engine.NewID().Public(pawl.JobPrefix)}}
 	if _, err := p.engine.CreateWebhook(t.Context(), plan, ann); pawl.KindOf(err) != pawl.NotFound {
 		t.Errorf("of an unknown job: %v", err)
 	}
@@ -487,7 +591,7 @@ func TestManyWebhooks(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, (&database{t: t, kind: "memory", where: ":memory:"}).open(), nil)
 	create := func(workspace string, n int, key string) (pawl.NewWebhook, error) {
-		plan := pawl.WebhookPlan{Workspace: workspace, Name: fmt.Sprint("w", n), URL: "https://example.com/"}
+		plan := pawl.WebhookPlan{Workspace: workspace, Name: fmt.Sprint("w", n), WebhookTarget: pawl.WebhookTarget{URL: "https://example.com/"}}
 		return p.engine.CreateWebhook(t.Context(), plan, pawl.Change{Actor: "ann", RequestID: key})
 	}
 	refused := func(workspace string, n int, want string) {

@@ -112,6 +112,6 @@ func (r *Reader) Deliveries(ctx context.Context, id pawl.ID, q pawl.DeliveryQuer
 func (r *Reader) webhookView(ctx context.Context, w *pawl.Webhook) (pawl.WebhookView, error) {
 	p, err := r.store.WebhookPlace(ctx, w.Key())
 	return pawl.WebhookView{ID: w.ID.Public(pawl.WebhookPrefix), Name: w.Name, Status: w.State, Workspace: w.Workspace, URL: w.URL, Job: w.Job,
-		Machines: append([]string{}, w.Machines...), Events: append([]machine.Event{}, w.Events...), CreatedAt: pawl.Timestamp(w.CreatedAt), UpdatedAt: pawl.Timestamp(w.UpdatedAt),
+		Machines: append([]string{}, w.Machines...), Events: append([]machine.Event{}, w.Events...), CreatedAt: pawl.Timestamp(w.CreatedAt), UpdatedAt: pawl.Timestamp(w.UpdatedAt), Version: w.Version(),
 		FailingSince: pawl.Timestamp(p.FailingSince), Failures: p.Failures, Error: p.Error, GapAt: pawl.Timestamp(p.GapAt), Gap: p.Gap}, err
 }

@@ -10,6 +10,8 @@ import (
 // Webhooks makes webhooks, moves them, and reads them.
 type Webhooks interface {
 	CreateWebhook(ctx context.Context, p pawl.WebhookPlan, c pawl.Change) (pawl.NewWebhook, error)
+	// ReplaceWebhook changes what a webhook sends where; Change.Version restricts it to a version.
+	ReplaceWebhook(ctx context.Context, id pawl.ID, target pawl.WebhookTarget, c pawl.Change) (pawl.Receipt, error)
 	RotateWebhook(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.NewWebhook, error)
 	// MoveWebhook pauses, resumes or deletes a webhook.
 	MoveWebhook(ctx context.Context, id pawl.ID, event machine.Event, c pawl.Change) (pawl.Receipt, error)

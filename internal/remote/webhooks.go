@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/machine"
@@ -13,14 +14,28 @@ func webhookPath(id pawl.ID) string { return at("/api/webhooks/%s", id.Public(pa
 func (e *Engine) CreateWebhook(ctx context.Context, p pawl.WebhookPlan, c pawl.Change) (w pawl.NewWebhook, err error) {
 	_, err = e.do(ctx, command("create-webhook", "/api/webhooks", c, struct {
 		note
-		Name      string          `json:"name"`
-		Workspace string          `json:"workspace_id,omitempty"`
-		URL       string          `json:"url"`
-		Job       string          `json:"job_id,omitempty"`
-		Machines  []string        `json:"machines,omitempty"`
-		Events    []machine.Event `json:"events,omitempty"`
-	}{note{c.Reason}, p.Name, p.Workspace, p.URL, p.Job, p.Machines, p.Events}), &w)
+		Name      string `json:"name"`
+		Workspace string `json:"workspace_id,omitempty"`
+		target
+	}{note{c.Reason}, p.Name, p.Workspace, target(p.WebhookTarget)}), &w)
 	return w, err
+}
+
+type target struct {
+	URL      string          `json:"url"`
+	Job      string          `json:"job_id,omitempty"`
+	Machines []string        `json:"machines,omitempty"`
+	Events   []machine.Event `json:"events,omitempty"`
+}
+
+// ReplaceWebhook changes what a webhook sends where.
+func (e *Engine) ReplaceWebhook(ctx context.Context, id pawl.ID, t pawl.WebhookTarget, c pawl.Change) (pawl.Receipt, error) {
+	put := command("replace-webhook", webhookPath(id), c, struct {
+		note
+		target
+	}{note{c.Reason}, target(t)})
+	put.method = http.MethodPut
+	return e.receipt(ctx, put)
 }
 
 // RotateWebhook gives a webhook another secret.

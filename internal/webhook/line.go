@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +35,7 @@ type line struct {
 	done   chan struct{}
 
 	place   store.WebhookPlace
-	sent    map[string]bool  // the messages delivered since the place has moved
+	sent    map[string]int64 // by entity, the last of its moves delivered since the place has moved
 	pending []store.Delivery // not saved yet
 	moved   bool             // the place is not saved yet
 	saved   time.Time
@@ -54,10 +56,10 @@ func (l *line) over() bool {
 
 var (
 	errBehind   = errors.New("the reader was overtaken")
-	errDisabled = errors.New("the webhook is disabled")
+	errDisabled = errors.New("the webhook is disabled, or was changed")
 )
 
-// run delivers until ctx ends, or the webhook is disabled. The error is store.ErrStale if
+// run delivers until ctx ends, or the webhook is disabled or was changed. The error is store.ErrStale if
 // another process delivers the webhook.
 func (l *line) run(ctx context.Context) error {
 	defer l.saveLast(ctx)
@@ -89,14 +91,22 @@ func (l *line) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		l.place, l.saved, l.sent = place, time.Now(), map[string]bool{}
+		l.place, l.saved, l.sent = place, time.Now(), map[string]int64{}
 		l.place.Token = cmp.Or(place.Token, l.w.Begin)
 		l.failing.Store(place.Failures > 0)
 		for _, m := range messages {
-			l.sent[m] = true
+			l.note(m)
 		}
 		return nil
 	})
+}
+
+// note notes that a message was delivered.
+func (l *line) note(message string) {
+	if i := strings.LastIndexByte(message, '_'); i >= 0 {
+		n, _ := strconv.ParseInt(message[i+1:], 10, 64) // it has one, if it is about an event
+		l.sent[message[:i]] = max(l.sent[message[:i]], n)
+	}
 }
 
 // insist does something until it succeeds, ctx ends, or another process delivers.
@@ -152,11 +162,11 @@ func (l *line) pass(ctx context.Context, b *feed.Batch) error {
 		}
 	}
 	for _, e := range b.Select(&l.filter) {
-		m := messageOf(e)
-		if l.sent[m.ID] {
+		// What is before a move that was delivered was delivered, too, or not selected then.
+		if e.Sequence <= l.sent[e.Entity] {
 			continue
 		}
-		if err := l.deliver(ctx, m, int64(e.At)); err != nil {
+		if err := l.deliver(ctx, messageOf(e), int64(e.At)); err != nil {
 			return err
 		}
 	}
@@ -167,7 +177,7 @@ func (l *line) pass(ctx context.Context, b *feed.Batch) error {
 // gap records that events are missing, and tells the receiver.
 func (l *line) gap(ctx context.Context, reason string) error {
 	l.r.Log.Warn("events of a webhook are missing", "webhook", l.w.Name, "reason", reason)
-	if err := l.move(ctx, lifecycle.WebhookGap, "events are missing: "+reason); err != nil {
+	if err := l.move(ctx, 0, lifecycle.WebhookGap, "events are missing: "+reason); err != nil {
 		return err
 	}
 	now := time.Now()
@@ -175,10 +185,11 @@ func (l *line) gap(ctx context.Context, reason string) error {
 	return l.deliver(ctx, gapOf(l.w, l.place.Moved, reason, now), now.UnixMicro())
 }
 
-// move moves the webhook, unless its state has no such move any more.
-func (l *line) move(ctx context.Context, event machine.Event, reason string) error {
+// move moves the webhook, unless its state has no such move any more, or it has another version; 0 is
+// any.
+func (l *line) move(ctx context.Context, version int64, event machine.Event, reason string) error {
 	return l.insist(ctx, func() error {
-		err := l.r.Move(ctx, l.w.ID, event, reason)
+		err := l.r.Move(ctx, l.w.ID, version, event, reason)
 		if err != nil && pawl.KindOf(err) == pawl.Conflict {
 			return nil
 		}
@@ -210,7 +221,7 @@ func (l *line) deliver(ctx context.Context, m Message, at int64) error {
 		l.failing.Store(!result.Delivered)
 		if result.Delivered {
 			l.r.stats.delivered.Add(1)
-			l.sent[m.ID] = true
+			l.note(m.ID)
 			l.place.FailingSince, l.place.Failures, l.place.Error = 0, 0, ""
 			return l.saveSometimes(ctx)
 		}
@@ -255,7 +266,7 @@ func (l *line) failed(ctx context.Context, result *Result) error {
 		return nil
 	}
 	l.r.Log.Warn("a webhook is disabled", "webhook", l.w.Name, "reason", why)
-	if err := l.move(ctx, lifecycle.WebhookDisable, why); err != nil {
+	if err := l.move(ctx, l.w.Version(), lifecycle.WebhookDisable, why); err != nil {
 		return err
 	}
 	return errDisabled

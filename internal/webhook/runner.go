@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,9 +36,10 @@ type Runner struct {
 	Sender *Sender
 	Log    *slog.Logger
 
-	// Move moves a webhook, by WebhookDisable or WebhookGap. An error of kind Conflict says that
-	// the table has no such move from its state.
-	Move func(ctx context.Context, id pawl.ID, event machine.Event, reason string) error
+	// Move moves a webhook of a version, or of any if that is 0, by WebhookDisable or WebhookGap. An
+	// error of kind Conflict says that the table has no such move from its state, or that it has
+	// another version.
+	Move func(ctx context.Context, id pawl.ID, version int64, event machine.Event, reason string) error
 
 	// Round is called at the end of each look for webhooks.
 	Round func(error)
@@ -146,11 +148,12 @@ func (r *Runner) active(ctx context.Context) (map[rowkey.Webhook]*pawl.Webhook, 
 	}
 }
 
-// adjust begins and ends lines so that each active webhook has one, with its present secret.
+// adjust begins and ends lines so that each active webhook has one, with its present secret, URL and
+// filter.
 func (r *Runner) adjust(ctx context.Context, active map[rowkey.Webhook]*pawl.Webhook, lines *sync.WaitGroup, lose func(error)) {
 	ended := map[rowkey.Webhook]*line{}
 	for key, l := range r.lines {
-		if w := active[key]; w == nil || w.Secret != l.w.Secret || l.over() {
+		if w := active[key]; w == nil || w.Secret != l.w.Secret || !reflect.DeepEqual(w.WebhookTarget, l.w.WebhookTarget) || l.over() {
 			l.end()
 			ended[key] = l
 		}
@@ -171,6 +174,7 @@ func (r *Runner) adjust(ctx context.Context, active map[rowkey.Webhook]*pawl.Web
 		r.lines[key] = l
 		r.mu.Unlock()
 		lines.Go(func() {
+			defer r.Wake() // a webhook that was changed when it was to be disabled needs another line
 			defer close(l.done)
 			defer end()
 			if err := l.run(own); errors.Is(err, store.ErrStale) {

@@ -3,6 +3,8 @@ package webhook
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +14,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // TestCheckURL: a URL is refused with the field, the value and what is allowed.
@@ -107,7 +112,7 @@ func TestHTTPS(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	defer s.Close()
-	w := &pawl.Webhook{URL: s.URL}
+	w := &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}
 	strict := NewSender(Config{})
 	defer strict.Close()
 	if r := strict.Send(t.Context(), w, Message{ID: "m"}); r.Delivered || !strings.Contains(r.Error, "certificate") {
@@ -134,7 +139,7 @@ func TestLargeAnswers(t *testing.T) {
 	defer s.Close()
 	sender := NewSender(Config{Timeout: 5 * time.Second})
 	defer sender.Close()
-	if r := sender.Send(t.Context(), &pawl.Webhook{URL: s.URL}, Message{ID: "m"}); !r.Delivered || r.Duration > 4*time.Second {
+	if r := sender.Send(t.Context(), &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, Message{ID: "m"}); !r.Delivered || r.Duration > 4*time.Second {
 		t.Errorf("%+v", r)
 	}
 }
@@ -195,8 +200,32 @@ func TestSendEnds(t *testing.T) {
 	defer s.Close()
 	sender := NewSender(Config{Timeout: time.Hour})
 	defer sender.Close()
-	if r := sender.Send(ctx, &pawl.Webhook{URL: s.URL}, Message{ID: "m"}); r.Delivered {
+	if r := sender.Send(ctx, &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, Message{ID: "m"}); r.Delivered {
 		t.Errorf("%+v", r)
+	}
+}
+
+// saves takes what a line saves.
+type saves struct{ Source }
+
+func (saves) SaveWebhook(context.Context, rowkey.Webhook, *store.WebhookPlace, []store.Delivery) error {
+	return nil
+}
+
+// TestDisableIsOfAVersion: a webhook is given up as it was when its message was sent, so that one
+// that has another URL by now is not disabled.
+func TestDisableIsOfAVersion(t *testing.T) {
+	t.Parallel()
+	r := NewRunner(Config{})
+	r.Source, r.Log = saves{}, slog.New(slog.DiscardHandler)
+	var version int64
+	r.Move = func(_ context.Context, _ pawl.ID, v int64, _ machine.Event, _ string) error {
+		version = v
+		return pawl.Errorf(pawl.Conflict, "it has changed")
+	}
+	l := &line{r: r, w: &pawl.Webhook{Record: pawl.Record{Seq: 7}}}
+	if err := l.failed(t.Context(), &Result{Status: http.StatusGone}); !errors.Is(err, errDisabled) || version != 7 {
+		t.Errorf("moved version %d, %v", version, err)
 	}
 }
 
@@ -216,7 +245,7 @@ func TestALineThatEnds(t *testing.T) {
 		defer s.Close()
 		sender := NewSender(Config{Timeout: time.Hour})
 		defer sender.Close()
-		l := &line{r: &Runner{Sender: sender}, w: &pawl.Webhook{URL: s.URL}}
+		l := &line{r: &Runner{Sender: sender}, w: &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}}
 		began := time.Now()
 		if r := l.send(ctx, Message{ID: "m"}); r.Delivered != takes {
 			t.Errorf("takes it %t: %+v", takes, r)

@@ -93,8 +93,10 @@ func queryError(doing string, err error) error {
 		e.Kind, e.Hint = pawl.Unavailable, "free space on the database server's disk"
 	case c == codeNoRight:
 		e.Kind, e.Hint = pawl.Refused, "grant the user what it needs on the schema"
-	case clash(err), c == codeLockTimeout, severed(err):
-		e.Kind = pawl.Unavailable
+	case clash(err), c == codeLockTimeout:
+		e.Kind, e.Message = pawl.Unavailable, doing+": the database is busy"
+	case severed(err):
+		e.Kind, e.Message = pawl.Unavailable, doing+": the database is out of reach"
 	}
 	return e
 }

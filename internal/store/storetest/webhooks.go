@@ -24,8 +24,8 @@ var webhookTests = []test{
 
 // webhook returns a webhook with a value in every field.
 func (e *env) webhook(now int64, name string) *pawl.Webhook {
-	return &pawl.Webhook{ID: e.mint.ID(now), Name: name, Workspace: "w", URL: "https://example.com/" + name, Job: "j_1", Machines: []string{"job", "step"},
-		Events: []machine.Event{"success"}, Begin: "1.2.3", Secret: [32]byte{1, 31: 2}, Former: [32]byte{3, 31: 4}, FormerUntil: 1 << 60}
+	return &pawl.Webhook{ID: e.mint.ID(now), Name: name, Workspace: "w", Begin: "1.2.3", Secret: [32]byte{1, 31: 2}, Former: [32]byte{3, 31: 4}, FormerUntil: 1 << 60,
+		WebhookTarget: pawl.WebhookTarget{URL: "https://example.com/" + name, Job: "j_1", Machines: []string{"job", "step"}, Events: []machine.Event{"success"}}}
 }
 
 // addWebhook stores an active webhook, after change was called on it.
