@@ -287,10 +287,11 @@ func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State
 	return counts, err
 }
 
+const newestSteps = "select job, ord, state, enqueued_at, started_at, completed_at from step order by job desc, ord desc limit $1"
+
 // NewestSteps reads times of steps in the order of the primary key; see store.Views.
 func (db *DB) NewestSteps(ctx context.Context, limit int) (all []store.StepTimes, err error) {
-	const sql = "select job, ord, state, enqueued_at, started_at, completed_at from step order by job desc, ord desc limit $1"
-	err = db.query(ctx, "read times of steps", sql, func(c *cursor) {
+	err = db.query(ctx, "read times of steps", newestSteps, func(c *cursor) {
 		s := store.StepTimes{StepKey: c.stepKey(), State: machine.State(c.word()), EnqueuedAt: c.num(), StartedAt: c.num(), CompletedAt: c.num()}
 		if c.err == nil {
 			all = append(all, s)
