@@ -117,7 +117,7 @@ func CrewMember(w io.Writer, s *crew.Status, now time.Time, zone *time.Location)
 	if b := s.Beat; b != nil {
 		facts = append(facts, [2]string{"heartbeat", strings.TrimRight(elapsed(b.At, 0, now)+" ago  "+b.Note, " ")})
 	}
-	facts = append(facts, [2]string{"program", crewRun(s.Run)})
+	facts = append(facts, [2]string{"program", crewRun(s.Run)}, [2]string{"pull request", string(m.PullRequest)})
 	if r := s.Review; r != nil {
 		facts = append(facts, [2]string{"review", fmt.Sprintf("round %d, %s, %s", r.Round, abbreviated(r.Head), m.Review)}, [2]string{"decided", strings.TrimRight(r.By+"  "+r.Text, " ")})
 	}
