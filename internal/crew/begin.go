@@ -48,6 +48,8 @@ func (c *Crew) Begin(ctx context.Context, id string, by Caller) (*Member, error)
 	switch err := c.setup(ctx, m, a); {
 	case errors.As(err, &failed) && !failed.broken:
 		return c.setupFailed(ctx, m, failed, by)
+	case pawl.KindOf(err) == pawl.Invalid: // the configuration
+		return nil, err
 	case err != nil:
 		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the worktree of member " + id + " could not be prepared", Err: err}
 	}

@@ -161,6 +161,12 @@ func TestStartAgain(t *testing.T) {
 	c.ok(lifecycle.MemberAssigned)(c.Assign(ctx, "docs", Task{ID: "t1", Target: "main"}, ann))
 	c.ok(lifecycle.MemberInReview)(c.Run(ctx, "docs", script("git commit -qm work --allow-empty"), ann, nil))
 	c.ok(lifecycle.MemberWorking)(c.RequestChanges(ctx, "docs", "", ann))
+	if got := c.patrolled(Patrol{Fix: true, Start: func(context.Context, string) error { t.Error("started"); return nil }}); got != "docs start" {
+		t.Errorf("without a program of its own: %q", got)
+	}
+	if err := c.SetAgent("docs", Agent{Argv: []string{"false"}}); err != nil {
+		t.Fatal(err)
+	}
 	var started []string
 	p := Patrol{Fix: true, Start: func(_ context.Context, id string) error {
 		started = append(started, id)

@@ -218,7 +218,9 @@ func (c *Crew) startAgain(ctx context.Context, p Patrol) ([]Finding, error) {
 			return nil, err
 		}
 		one := &Finding{Member: m.ID, State: m.State, Action: actionStart, Text: why}
-		if p.Fix && p.Start != nil {
+		if _, err := c.AgentOf(m.ID); pawl.KindOf(err) == pawl.Invalid {
+			one.Text += "; it has none of its own, so somebody has to start it"
+		} else if p.Fix && p.Start != nil {
 			one.did(p.Start(ctx, m.ID))
 		}
 		return one, nil

@@ -119,7 +119,7 @@ func TestAnAssignment(t *testing.T) {
 	c.refuses("was submitted")(c.Approve(ctx, "auth", "123456", ann))
 	c.write(c.estate.Root, "other.txt", "o\n")
 	main := c.estate.commit(c.estate.Root, "other")
-	c.refuses("is behind main")(c.Approve(ctx, "auth", "", ann))
+	c.refuses("it is behind its target")(c.Approve(ctx, "auth", "", ann))
 	m = c.ok(lifecycle.MemberWorking)(c.RequestChanges(ctx, "auth", head[:8], Caller{Actor: "ann", Reason: "rebase it"}))
 	if r, err := c.Review(m); err != nil || r.Text != "rebase it" || r.By != "ann" || r.Round != 1 {
 		t.Errorf("%+v, %v", r, err)
