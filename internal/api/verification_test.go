@@ -38,9 +38,9 @@ func (e *examiner) VerifyTrail(ctx context.Context, _ pawl.ID, each func(entries
 // A stand is how a verification stands.
 type stand struct {
 	ID, Status, Error string
-	Entries                 int64
-	EndedAt                 string `json:"ended_at"`
-	Verdict                 *pawl.Verdict
+	Entries           int64
+	EndedAt           string `json:"ended_at"`
+	Verdict           *pawl.Verdict
 }
 
 func standAt(t *testing.T, method, url string, want int) (s stand) {
