@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// An Event is a move of a job, a step, a worker, a schedule or a pause of a queue that was
-// committed, or a notice about the stream of events. JSON shows what Type is about, and not the fields Type, Token and
-// Gap.
+// An Event is a move of a job, a step, a worker, a schedule, a pause of a queue, a token or a
+// webhook that was committed, or a notice about the stream of events. JSON shows what Type is
+// about, and not the fields Type, Token and Gap.
 //
 // An event may arrive more than once: drop an (Entity, Sequence) that you have seen. Those of
 // one entity arrive by Sequence. No order is promised between entities.
@@ -28,11 +28,11 @@ type Event struct {
 	Gap string `json:"-"`
 
 	Entity    string         `json:"entity"`           // public id
-	Machine   string         `json:"machine"`          // job, step, worker, schedule or queue_pause
+	Machine   string         `json:"machine"`          // one of AuditMachines
 	JobID     string         `json:"job_id,omitempty"` // of a job or a step
 	Step      string         `json:"step,omitempty"`   // key of a step
-	Name      string         `json:"name"`             // of the workflow, the worker, the schedule or the queue
-	Workspace string         `json:"workspace_id"`
+	Name      string         `json:"name"`             // of the workflow, the worker, the schedule, the queue, the token or the webhook
+	Workspace string         `json:"workspace_id"`     // empty: a token, or a webhook of all workspaces
 	Sequence  int64          `json:"sequence"`
 	From      *machine.State `json:"from"` // null for the first event of an entity
 	To        machine.State  `json:"to"`
@@ -57,19 +57,23 @@ const (
 type EventFilter struct {
 	Workspace string          // empty: of all
 	Job       string          // id of a job: only it and its steps
-	Machines  []string        // only of these: job, step, worker, schedule, queue_pause; none: of all
+	Machines  []string        // only of these, of AuditMachines; none: of all
 	Events    []machine.Event // only these, such as success; none: all
 	Topics    []string        // only what one of these is about; none: all. See Topics
 	After     string          // Token of an event: only what follows; empty: from now on, after an EventHello
 
+	// AllWorkspaces says that an empty Workspace is not that of a client. Tokens belong to none.
+	AllWorkspaces bool
+
 	within []string // see Within
+	seen   []string // see Seeing
 }
 
 // Topics are what EventFilter.Topics may have, beside "job:" and the id of a job, for it and its
-// steps. jobs, workers and schedules are the moves of these. queues are moves of steps into and
+// steps. jobs, workers, schedules, tokens and webhooks are the moves of these. queues are moves of steps into and
 // out of queues, or to and from workers, and pauses of queues. approvals are moves of steps that begin or end to wait
 // for something other than a worker: approvals are among them. machines is everything.
-var Topics = []string{"jobs", "workers", "schedules", "queues", "approvals", "machines"}
+var Topics = []string{"jobs", "workers", "schedules", "queues", "approvals", "machines", "tokens", "webhooks"}
 
 // about reports whether an event is about a topic.
 func (e *Event) about(topic string) bool {
@@ -79,7 +83,7 @@ func (e *Event) about(topic string) bool {
 	}
 	step := e.Machine == lifecycle.Step.Name && from != e.To
 	switch topic {
-	case "jobs", "workers", "schedules":
+	case "jobs", "workers", "schedules", "tokens", "webhooks":
 		return e.Machine+"s" == topic
 	case "queues":
 		return e.Machine == lifecycle.QueuePause.Name || step && (from == lifecycle.StepEnqueued || e.To == lifecycle.StepEnqueued || from == lifecycle.StepInProgress)
@@ -100,6 +104,21 @@ func (f EventFilter) Within(workspaces []string) EventFilter {
 	return f
 }
 
+// Seeing returns the filter, with the machines that its user may see. Moves of tokens and webhooks
+// are selected only if these are among them.
+func (f EventFilter) Seeing(machines []string) EventFilter {
+	f.seen = append([]string{}, machines...)
+	return f
+}
+
+// Bounded reports whether Seeing was called.
+func (f *EventFilter) Bounded() bool { return f.seen != nil }
+
+// OfAdmins reports whether only admins see moves of a machine.
+func OfAdmins(name string) bool {
+	return name == lifecycle.Token.Name || name == lifecycle.Webhook.Name
+}
+
 // Check returns an error of kind Invalid that names the first value that selects nothing.
 func (f *EventFilter) Check() error {
 	if f.Job != "" {
@@ -115,17 +134,16 @@ func (f *EventFilter) Check() error {
 			return Errorf(Invalid, "topic %.100q: want %s or job:ID", topic, strings.Join(Topics, ", "))
 		}
 	}
-	all := []*machine.Machine{lifecycle.Job, lifecycle.Step, lifecycle.Worker, lifecycle.Schedule, lifecycle.QueuePause}
 	for _, name := range f.Machines {
-		if !slices.ContainsFunc(all, func(m *machine.Machine) bool { return m.Name == name }) {
-			return Errorf(Invalid, "machine %q: want job, step, worker, schedule or queue_pause", name)
+		if !slices.Contains(AuditMachines, name) {
+			return Errorf(Invalid, "machine %q: want %s", name, strings.Join(AuditMachines, ", "))
 		}
 	}
 	for _, event := range f.Events {
 		has := func(m *machine.Machine) bool {
-			return (len(f.Machines) == 0 || slices.Contains(f.Machines, m.Name)) && (m.Create == event || slices.Contains(m.Events(), event))
+			return slices.Contains(AuditMachines, m.Name) && (len(f.Machines) == 0 || slices.Contains(f.Machines, m.Name)) && (m.Create == event || slices.Contains(m.Events(), event))
 		}
-		if !slices.ContainsFunc(all, has) {
+		if !slices.ContainsFunc(lifecycle.All(), has) {
 			return &Error{Kind: Invalid, Message: fmt.Sprintf("event %q: no machine that is selected has it", event), Hint: "list the events of one with: pawl machine show NAME"}
 		}
 	}
@@ -152,7 +170,7 @@ func (f *EventFilter) Jobs() (ids []string) {
 
 // Admits reports whether the filter selects an EventTransition.
 func (f *EventFilter) Admits(e *Event) bool {
-	return (f.Workspace == "" || f.Workspace == e.Workspace) && (len(f.within) == 0 || slices.Contains(f.within, e.Workspace)) && (f.Job == "" || f.Job == e.JobID) &&
+	return (!OfAdmins(e.Machine) || slices.Contains(f.seen, e.Machine)) && (f.Workspace == "" || f.Workspace == e.Workspace) && (len(f.within) == 0 || slices.Contains(f.within, e.Workspace)) && (f.Job == "" || f.Job == e.JobID) &&
 		(len(f.Machines) == 0 || slices.Contains(f.Machines, e.Machine)) && (len(f.Events) == 0 || slices.Contains(f.Events, e.Event)) &&
 		(len(f.Topics) == 0 || slices.ContainsFunc(f.Topics, e.about))
 }

@@ -1,6 +1,8 @@
 package pawl
 
 import (
+	"slices"
+
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -30,6 +32,10 @@ func (w *Webhook) Filter() EventFilter {
 	return EventFilter{Workspace: w.Workspace, Job: w.Job, Machines: w.Machines, Events: w.Events}
 }
 
+// WebhookMachines are the names of the machines whose moves webhooks send: those of tokens and of
+// webhooks are for admins alone, and leave the server by no webhook.
+var WebhookMachines = slices.DeleteFunc(slices.Clone(AuditMachines), OfAdmins)
+
 // WebhookPrefix is the prefix of the public ids of webhooks.
 const WebhookPrefix = "wh_"
 
@@ -50,7 +56,7 @@ type WebhookPlan struct {
 type WebhookTarget struct {
 	URL      string          // https; http to the loopback interface only
 	Job      string          // id of a job: only it and its steps
-	Machines []string        // only of these; none: of all
+	Machines []string        // only of these; none: of all WebhookMachines
 	Events   []machine.Event // only these; none: all
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// An EventFilter selects events. An empty Workspace is the client's.
+// An EventFilter selects events. An empty Workspace is the client's, unless AllWorkspaces is set.
 type EventFilter = pawl.EventFilter
 
-// Events returns the moves of jobs, steps, workers, schedules and pauses of queues that are
-// committed from now on, or after the place of the filter, and notices between them: first an
+// Events returns the moves of jobs, steps, workers, schedules, pauses of queues and, for admins,
+// webhooks and tokens that are committed from now on, or after the place of the filter, and notices between them: first an
 // EventHello if it begins now, and an EventGap where events are missing. The loop runs until it
 // breaks, or until ctx ends or the database fails, which is its last error.
 //
@@ -29,7 +29,9 @@ type EventFilter = pawl.EventFilter
 // may arrive twice.
 func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[pawl.Event, error] {
 	return func(yield func(pawl.Event, error) bool) {
-		f.Workspace = c.Jobs.workspace(f.Workspace)
+		if !f.AllWorkspaces {
+			f.Workspace = c.Jobs.workspace(f.Workspace)
+		}
 		err := c.engine.Events(ctx, f, func(e *pawl.Event) error {
 			if !yield(*e, nil) {
 				return errBroken

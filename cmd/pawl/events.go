@@ -14,8 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-const eventsLong = `Show what happens, as it is committed: a line for each move of a job, a step, a worker or
-a schedule of the workspace, until the command is interrupted (exit code 0).
+const eventsLong = `Show what happens, as it is committed: a line for each move of a job, a step, a worker, a
+schedule, a pause of a queue or a webhook of the workspace, until the command is interrupted
+(exit code 0). --all-workspaces shows the moves of all, and of tokens, which belong to none.
+Through a server, moves of webhooks are for admins, and those of tokens for admins of all
+workspaces.
 
 It begins now, or with --after behind an event that was shown with its token by -o json. A
 token is good for an hour. A line "gap" says that moves are missing, because the token was
@@ -30,6 +33,7 @@ type eventsQuery struct {
 	job              string
 	machines, events []string
 	after            string
+	all              bool
 	most             int
 }
 
@@ -43,7 +47,8 @@ func newEvents(a *app) *cobra.Command {
 	}
 	bindForm(a, c, &form, "{type, token, reason, event} on each line")
 	c.Flags().StringVar(&q.job, "job", "", "only this job and its steps")
-	c.Flags().StringSliceVar(&q.machines, "machine", nil, "only these machines: job, step, worker, schedule, queue_pause")
+	c.Flags().StringSliceVar(&q.machines, "machine", nil, "only these machines: job, step, worker, schedule, queue_pause, token, webhook")
+	c.Flags().BoolVar(&q.all, "all-workspaces", false, "moves of all workspaces, and of tokens")
 	c.Flags().StringSliceVar(&q.events, "event", nil, "only these events of the machines; see \"pawl machine show\"")
 	c.Flags().StringVar(&q.after, "after", "", "go on behind this token")
 	c.Flags().IntVar(&q.most, "limit", 0, "end after so many moves (default: never)")
@@ -55,7 +60,7 @@ func (a *app) events(ctx context.Context, q eventsQuery, asJSON bool) error {
 		return usage("", "--limit %d: want 1 or more, or 0 for no limit", q.most)
 	}
 	return a.with(ctx, func(cl *client.Client) error {
-		f := client.EventFilter{Machines: q.machines, After: q.after}
+		f := client.EventFilter{Machines: q.machines, After: q.after, AllWorkspaces: q.all}
 		for _, event := range q.events {
 			f.Events = append(f.Events, machine.Event(event))
 		}

@@ -17,8 +17,14 @@ func (e *Engine) Visible(ctx context.Context, q pawl.EventFilter) (pawl.EventFil
 			return q, err
 		}
 	}
-	_, err := within(ctx, q.Workspace)
-	return q.Within(Of(ctx).Workspaces), err
+	if _, err := within(ctx, q.Workspace); err != nil {
+		return q, err
+	}
+	if _, hidden := visible(ctx, q.Machines); len(hidden) > 0 {
+		return q, ofAdmins(hidden[0])
+	}
+	seen, _ := visible(ctx, nil)
+	return q.Within(Of(ctx).Workspaces).Seeing(seen), nil
 }
 
 func (e *Engine) Events(ctx context.Context, q pawl.EventFilter, f func(*pawl.Event) error) error {

@@ -52,7 +52,7 @@ func (e *Engine) MovePage(ctx context.Context, q pawl.AuditQuery) ([]pawl.Move, 
 	var hidden []string
 	q.Machines, hidden = visible(ctx, q.Machines)
 	if len(hidden) > 0 {
-		return nil, "", pawl.Errorf(pawl.Refused, "moves of a %s are for an admin%s", hidden[0], map[bool]string{true: " of all workspaces"}[hidden[0] == lifecycle.Token.Name])
+		return nil, "", ofAdmins(hidden[0])
 	}
 	return e.of.MovePage(ctx, q)
 }
@@ -66,13 +66,21 @@ func visible(ctx context.Context, machines []string) (seen, hidden []string) {
 		if !named && len(machines) > 0 {
 			continue
 		}
-		admin := name == lifecycle.Webhook.Name || name == lifecycle.Token.Name
 		switch {
-		case !admin || p.Holds(pawl.RoleAdmin) && (p.Everywhere() || name != lifecycle.Token.Name):
+		case !pawl.OfAdmins(name) || p.Holds(pawl.RoleAdmin) && (p.Everywhere() || name != lifecycle.Token.Name):
 			seen = append(seen, name)
 		case named:
 			hidden = append(hidden, name)
 		}
 	}
 	return seen, hidden
+}
+
+// ofAdmins returns the error of who may not see moves of a machine.
+func ofAdmins(machine string) error {
+	who := "an admin"
+	if machine == lifecycle.Token.Name {
+		who += " of all workspaces"
+	}
+	return pawl.Errorf(pawl.Refused, "moves of a %s are for %s", machine, who)
 }

@@ -33,7 +33,7 @@ const (
 func (s *Service) eventOperations() []operation {
 	return []operation{
 		{id: streamEvents, method: get, path: "/api/events", role: Viewer, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: "records",
-			summary: "Follow what happens", detail: "Streams the moves of jobs, steps, workers, schedules and pauses of queues as server-sent events, at least once: drop an (entity, sequence) that you have seen. Without a place it begins now, with the event hello. Last-Event-ID, or after, goes on from an id of this stream that is at most an hour old. The event gap says that moves are missing: read the state again. The event bye says that the server ends.",
+			summary: "Follow what happens", detail: "Streams the moves of jobs, steps, workers, schedules and pauses of queues, for admins those of webhooks, and for admins of all workspaces those of tokens, as server-sent events, at least once: drop an (entity, sequence) that you have seen. Without a place it begins now, with the event hello. Last-Event-ID, or after, goes on from an id of this stream that is at most an hour old. The event gap says that moves are missing: read the state again. The event bye says that the server ends.",
 			add: s.addEvents},
 	}
 }
@@ -42,9 +42,9 @@ func (s *Service) eventOperations() []operation {
 type EventsInput struct {
 	OfWorkspace
 	Job     string   `query:"job_id" maxLength:"64" doc:"Only of this job and its steps." example:"j_019ac1f0a3c47d5e8f00112233445566"`
-	Machine []string `query:"machine" enum:"job,step,worker,schedule,queue_pause" doc:"Only of these machines, separated by commas."`
+	Machine []string `query:"machine" enum:"job,step,worker,schedule,queue_pause,token,webhook" doc:"Only of these machines, separated by commas."`
 	Event   []string `query:"event" maxLength:"256" doc:"Only these events of the machines, separated by commas." example:"success"`
-	Topics  []string `query:"topics" maxItems:"50" doc:"Only what one of these is about, separated by commas: jobs, workers, schedules, queues, approvals, machines, or job:ID for a job and its steps."`
+	Topics  []string `query:"topics" maxItems:"50" doc:"Only what one of these is about, separated by commas: jobs, workers, schedules, queues, approvals, machines, tokens, webhooks, or job:ID for a job and its steps."`
 	After   string   `query:"after" maxLength:"8192" doc:"The id of an event: only what follows. The header Last-Event-ID comes first."`
 	Last    string   `header:"Last-Event-ID" maxLength:"8192" doc:"The id of an event, as a browser sends it when it connects again."`
 }

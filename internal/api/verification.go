@@ -23,7 +23,7 @@ type verification struct {
 	StartedAt pawl.Timestamp `json:"started_at"`
 	EndedAt   pawl.Timestamp `json:"ended_at,omitzero"`
 	Entries   int64          `json:"entries" doc:"How many entries were checked so far."`
-	Verdict   *pawl.Verdict  `json:"verdict,omitempty" doc:"Once it has ended."`
+	Verdict   *pawl.Verdict  `json:"verdict,omitempty"` // once it has ended
 	Error     string         `json:"error,omitempty" doc:"Why it has failed."`
 }
 

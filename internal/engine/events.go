@@ -10,7 +10,8 @@ import (
 // Feed returns the hub of the events of the database. It ends with the engine.
 func (e *Engine) Feed() *feed.Hub { return e.feed }
 
-// Events calls f with the events that the filter selects, and with each notice, until ctx ends
+// Events calls f with the events that the filter selects, those of tokens and webhooks among them
+// unless its user may not see them, and with each notice, until ctx ends
 // or f fails, and returns that error.
 func (e *Engine) Events(ctx context.Context, q pawl.EventFilter, f func(*pawl.Event) error) error {
 	if err := q.Check(); err != nil {
@@ -25,6 +26,9 @@ func (e *Engine) Events(ctx context.Context, q pawl.EventFilter, f func(*pawl.Ev
 			return err
 		}
 		q.Job = id.Public(pawl.JobPrefix)
+	}
+	if !q.Bounded() {
+		q = q.Seeing(pawl.AuditMachines)
 	}
 	s, err := e.feed.Open(ctx, q.After)
 	if err != nil {

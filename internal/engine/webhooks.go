@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -79,7 +80,15 @@ func (e *Engine) checkTarget(ctx context.Context, workspace string, p *pawl.Webh
 	if _, err := webhook.CheckURL(p.URL); err != nil {
 		return err
 	}
+	for _, name := range p.Machines {
+		if !slices.Contains(pawl.WebhookMachines, name) {
+			return pawl.Errorf(pawl.Invalid, "machine %q: want %s", name, strings.Join(pawl.WebhookMachines, ", "))
+		}
+	}
 	filter := pawl.EventFilter{Workspace: workspace, Job: p.Job, Machines: p.Machines, Events: p.Events}
+	if len(filter.Machines) == 0 {
+		filter.Machines = pawl.WebhookMachines
+	}
 	if err := filter.Check(); err != nil || p.Job == "" {
 		return err
 	}

@@ -383,6 +383,28 @@ func TestWebhookUpdateWhileOneIsSent(t *testing.T) {
 
 func moved(_ pawl.Receipt, err error) error { return err }
 
+// TestWebhooksSendNothingOfAdmins: moves of tokens and webhooks, which are for admins alone, go to
+// no webhook, not even to one of all workspaces.
+func TestWebhooksSendNothingOfAdmins(t *testing.T) { // J4
+	t.Parallel()
+	p := sending(t, (&database{t: t, kind: "memory", where: ":memory:"}).open())
+	r := newReceiver(t)
+	p.hook("all", r.url, func(w *pawl.WebhookPlan) { w.Machines = nil })
+	made, err := p.engine.CreateToken(t.Context(), pawl.TokenPlan{Name: "ci", Roles: []pawl.Role{pawl.RoleViewer}}, ann)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.hook("another", r.url+"/none", func(w *pawl.WebhookPlan) { w.Workspace = "elsewhere" })
+	job := p.ran()
+	last := moves(job)[3]
+	r.until("the end of the job is sent", func(ids []string) bool { return slices.Contains(ids, last) })
+	for _, m := range r.got {
+		if strings.HasPrefix(m.message.Type, "token.") || strings.HasPrefix(m.message.Type, "webhook.") || strings.Contains(string(m.body), made.ID) {
+			t.Errorf("sent %s", m.body)
+		}
+	}
+}
+
 // TestWebhookReceiversFail: whatever a receiver does but answer with 2xx, it gets the same
 // message again, in order, and delays no other webhook; a redirect is not followed.
 func TestWebhookReceiversFail(t *testing.T) {
@@ -571,6 +593,7 @@ func TestBadWebhooks(t *testing.T) {
 		"url":       func(w *pawl.WebhookPlan) { w.URL = "http://example.com" },
 		"machine":   func(w *pawl.WebhookPlan) { w.Machines = []string{"token"} },
 		"event":     func(w *pawl.WebhookPlan) { w.Events = []machine.Event{"nonsense"} },
+		"revoke":    func(w *pawl.WebhookPlan) { w.Events = []machine.Event{lifecycle.TokenRevoke} },
 		"workspace": func(w *pawl.WebhookPlan) { w.Workspace = "a\n" },
 	} {
 		plan := pawl.WebhookPlan{Name: "x", WebhookTarget: pawl.WebhookTarget{URL: "https://example.com/"}}

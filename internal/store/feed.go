@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -144,11 +145,19 @@ const (
 	feedKinds
 )
 
-// feedPause, as the first number of a row, is of a pause of a queue.
-const feedPause = feedKinds + feedSchedule
+// feedOther are the first numbers of rows of what has no kind of its own.
+var feedOther = map[uint64]string{
+	1*feedKinds + feedSchedule: lifecycle.QueuePause.Name,
+	2*feedKinds + feedSchedule: lifecycle.Token.Name,
+	3*feedKinds + feedSchedule: lifecycle.Webhook.Name,
+}
 
-// FeedRowsOf returns the rows that Pack has made, and the entries of workers, schedules and pauses
-// of queues in a list. It is nil if there are none.
+// feedFirst are the first numbers of rows of entities of a kind that lives long.
+var feedFirst = map[string]byte{lifecycle.Worker.Name: feedWorker, lifecycle.Schedule.Name: feedSchedule,
+	lifecycle.QueuePause.Name: 1*feedKinds + feedSchedule, lifecycle.Token.Name: 2*feedKinds + feedSchedule, lifecycle.Webhook.Name: 3*feedKinds + feedSchedule}
+
+// FeedRowsOf returns the rows that Pack has made, and the entries of other entities in a list. It is
+// nil if there are none.
 func FeedRowsOf(packed []Packed, entries []Entry) FeedRows {
 	var b FeedRows
 	if len(packed) > 0 {
@@ -170,16 +179,11 @@ func FeedRowsOf(packed []Packed, entries []Entry) FeedRows {
 	}
 	for i := range entries {
 		e := &entries[i]
-		switch e.Kind {
-		case lifecycle.Worker.Name:
-			b = append(b, feedWorker)
-		case lifecycle.Schedule.Name:
-			b = append(b, feedSchedule)
-		case lifecycle.QueuePause.Name:
-			b = append(b, feedPause)
-		default:
+		first, is := feedFirst[e.Kind]
+		if !is {
 			continue
 		}
+		b = append(b, first)
 		b = binary.AppendVarint(b, int64(e.Job)-last)
 		last = int64(e.Job)
 		b = binary.AppendUvarint(b, uint64(e.Sequence))
@@ -200,9 +204,7 @@ func (b FeedRows) Each(f func(k EntityKey, seq int64)) error {
 		case feedWorker:
 			k = WorkerEntity(rowkey.Worker(last))
 		case feedSchedule:
-			if k = ScheduleEntity(rowkey.Schedule(last)); first == feedPause {
-				k = PauseEntity(rowkey.QueuePause(last))
-			}
+			k = EntityOf(cmp.Or(feedOther[first], lifecycle.Schedule.Name), last)
 		case feedJob:
 			job = last
 			fallthrough

@@ -76,6 +76,7 @@ func TestFeedRows(t *testing.T) {
 		entry(JobEntity(job), 1), entry(step(job, 1, 0), 1), entry(step(job, 2, 70_000), 1<<40),
 		entry(JobEntity(job-3), 9), entry(step(job+7, 1, 0), 2),
 		entry(WorkerEntity(rowkey.Worker(job)), 3), entry(ScheduleEntity(5), 4), entry(PauseEntity(7), 2), entry(ScheduleEntity(8), 1),
+		entry(TokenEntity(rowkey.Token(job)), 1), entry(WebhookEntity(3), 7),
 	}
 	var packed []Packed
 	for i := range all[:5] {

@@ -94,7 +94,7 @@ func (db *DB) jobMoves(ctx context.Context, f *store.MoveFilter, m *store.Moves)
 	from, before := f.Keys()
 	where, args := narrowed(f, true, "o.workspace", []any{f.From, f.To, int64(from), int64(before)})
 	sql := "select o.uuid, o.workspace, o.workflow, o.definition, " + names("a", trailColumns) +
-		" from (select * from " + nearRows + " union all select * from " + distantRows + ") a join job o on o.id = a.job where true" + where
+		" from (select * from " + nearRows + " union all select * from " + distantRows + ") a cross join lateral (select uuid, workspace, workflow, definition from job where job.id = a.job offset 0) o where true" + where
 	return db.query(ctx, "read moves of jobs", sql, func(c *cursor) {
 		var of store.Event
 		c.fixed(of.Job[:])

@@ -9,7 +9,6 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // feed writes a row of the feed, unless it names nothing. There is one writer, so the positions
@@ -135,13 +134,8 @@ func (db *DB) fed(c *conn, commit uint64, rows store.FeedRows, events *[]store.E
 // fedRow passes on the entries of a row of a trail.
 func (db *DB) fedRow(c *conn, k store.EntityKey, seq int64, f func(store.Event)) error {
 	s, named := selectFed, nameOf
-	switch k.Kind {
-	case lifecycle.Worker.Name:
-		s, named = selectFedWorker, func(id pawl.ID, _ pawl.Ord) string { return workerID(id) }
-	case lifecycle.Schedule.Name:
-		s, named = selectFedSchedule, func(id pawl.ID, _ pawl.Ord) string { return scheduleID(id) }
-	case lifecycle.QueuePause.Name:
-		s, named = selectFedPause, func(id pawl.ID, _ pawl.Ord) string { return pauseID(id) }
+	if long := longNamed[k.Kind]; long.public != nil {
+		s, named = long.fed, func(id pawl.ID, _ pawl.Ord) string { return long.public(id) }
 	}
 	ofJob := s == selectFed
 	bind := func(r *row) {

@@ -25,12 +25,13 @@ const (
 var longNamed = map[string]struct {
 	workspace, name string
 	public          func(pawl.ID) string
+	fed             statement // reads an entry of the feed
 }{
-	lifecycle.Worker.Name:     {"o.workspace", "name", workerID},
-	lifecycle.Schedule.Name:   {"o.workspace", "name", scheduleID},
-	lifecycle.QueuePause.Name: {"o.workspace", "queue", pauseID},
-	lifecycle.Token.Name:      {"''", "name", tokenID},
-	lifecycle.Webhook.Name:    {"o.workspace", "name", webhookID},
+	lifecycle.Worker.Name:     {"o.workspace", "name", workerID, selectFedWorker},
+	lifecycle.Schedule.Name:   {"o.workspace", "name", scheduleID, selectFedSchedule},
+	lifecycle.QueuePause.Name: {"o.workspace", "queue", pauseID, selectFedPause},
+	lifecycle.Token.Name:      {"''", "name", tokenID, selectFedToken},
+	lifecycle.Webhook.Name:    {"o.workspace", "name", webhookID, selectFedWebhook},
 }
 
 // Moves reads entries by time; see store.Views.

@@ -189,6 +189,8 @@ const (
 	selectFedWorker
 	selectFedSchedule
 	selectFedPause
+	selectFedToken
+	selectFedWebhook
 	sweepFeed
 	insertAnswer
 	updateJob
@@ -432,6 +434,10 @@ var texts = [statementCount]string{
 		" FROM schedule_audit a JOIN schedule s ON s.id = a.schedule WHERE a.schedule = ? AND a.seq = ?",
 	selectFedPause: "SELECT p.uuid, p.workspace, p.queue, " + prefixed("a", entryColumns) +
 		" FROM queue_pause_audit a JOIN queue_pause p ON p.id = a.queue_pause WHERE a.queue_pause = ? AND a.seq = ?",
+	selectFedToken: "SELECT t.uuid, '', t.name, " + prefixed("a", entryColumns) +
+		" FROM token_audit a JOIN token t ON t.id = a.token WHERE a.token = ? AND a.seq = ?",
+	selectFedWebhook: "SELECT w.uuid, w.workspace, w.name, " + prefixed("a", entryColumns) +
+		" FROM webhook_audit a JOIN webhook w ON w.id = a.webhook WHERE a.webhook = ? AND a.seq = ?",
 	// The row before the first one that is kept dates a token; see DB.since.
 	sweepFeed: "DELETE FROM feed WHERE pos IN (SELECT pos FROM feed WHERE pos < coalesce(" +
 		"(SELECT pos FROM feed WHERE at >= ?1 AND at <= ?2 ORDER BY pos LIMIT 1) - 1, (SELECT max(pos) FROM feed)) ORDER BY pos LIMIT ?3 + 0)",

@@ -81,6 +81,8 @@ func feedEverything(e *env) {
 	s := e.addSchedule("nightly", nil)
 	m := e.add(40, claimed(w.Key()))
 	p := e.addPause("gpu")
+	t := e.addToken("ci", nil)
+	h := e.addWebhook("hook", nil)
 	events, after := e.since(begun, 100)
 	e.diff("events", e.kept(), seen(events))
 	for _, ev := range events {
@@ -92,6 +94,10 @@ func feedEverything(e *env) {
 			want.Name, want.EntityKey = s.Name, store.ScheduleEntity(s.Key())
 		case lifecycle.QueuePause.Name:
 			want.Name, want.EntityKey = p.Queue, store.PauseEntity(p.Key())
+		case lifecycle.Token.Name:
+			want.Name, want.EntityKey, want.Workspace = t.Name, store.TokenEntity(t.Key()), ""
+		case lifecycle.Webhook.Name:
+			want.Name, want.EntityKey = h.Name, store.WebhookEntity(h.Key())
 		default:
 			want.Name, want.Job, want.Definition = "flow", m.job.ID, 7
 			want.EntityKey = store.StepEntity(pawl.StepKey{Job: m.key(), Ord: ev.Ord})
