@@ -80,7 +80,7 @@ func gitCommand(ctx context.Context, with *exec.Cmd, args ...string) (string, er
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains(elsewhere, name)
 	})
-	c.Env = append(append(c.Env, quiet...), with.Env...)
+	c.Env = append(append(unguarded(c.Env), quiet...), with.Env...)
 	var out, complaints bytes.Buffer
 	c.Stdout, c.Stderr = &out, &complaints
 	if err := c.Run(); err != nil {

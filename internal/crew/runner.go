@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -166,11 +167,15 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "the program " + p.Argv[0] + " cannot be run", Err: err}
 	}
+	guard, err := c.guard(ctx, a.Worktree)
+	if err != nil {
+		return nil, err
+	}
 	out := process.OpenLog(process.LogConfig{Path: filepath.Join(dir, "stdout.log"), MaxSize: runLog, MaxFiles: 1})
 	defer out.Close()
 	errs := process.OpenLog(process.LogConfig{Path: filepath.Join(dir, "stderr.log"), MaxSize: runLog, MaxFiles: 1})
 	defer errs.Close()
-	run, err := process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: append(append(os.Environ(), p.Env...), c.environment(m, a)...),
+	run, err := process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: slices.Concat(os.Environ(), p.Env, guard, c.environment(m, a)),
 		Mark: c.mark(runMark, m), Stdout: out, Stderr: errs, Files: []*os.File{tree.File()}})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -116,6 +118,54 @@ func TestStopAProgram(t *testing.T) {
 	}
 	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberAssigned || m.LastError != "it was stopped" {
 		t.Errorf("%s, %q", m.State, m.LastError)
+	}
+}
+
+// TestGuard: git, as a program runs it, keeps to the branch of its member: no stash, no other branch, nothing
+// in the main worktree. What belongs to the work is possible, hooks of the repository run, and no
+// configuration has changed (C7, C11).
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	c.write(c.estate.Root, ".git/hooks/pre-commit", "#!/bin/sh\necho hooked >>"+filepath.Join(c.estate.Root, ".git", "hooked")+"\n")
+	if err := os.Chmod(filepath.Join(c.estate.Root, ".git/hooks/pre-commit"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := c.run(c.estate.Root, "for-each-ref") + c.run(c.estate.Root, "config", "--list", "--local")
+	work := script(`refused() { if "$@" 2>>err.log; then echo "not refused: $*"; exit 9; fi; }
+echo x >new.txt && git add new.txt
+refused git stash
+refused git checkout -q -b mine
+refused git branch other
+refused git update-ref refs/pawl/mine HEAD
+refused git -C ` + c.estate.Root + ` commit -qm elsewhere --allow-empty
+refused git update-ref refs/heads/main HEAD
+git checkout -q HEAD -- . 2>/dev/null
+git commit -qm one && git commit -q --amend -m two && git commit -qm three --allow-empty && git reset -q --soft HEAD^ && git commit -qm four --allow-empty &&
+git rebase -q "$PAWL_TARGET" && git tag mark && mv err.log ../ && git status --short`)
+	m, err := c.Run(t.Context(), "auth", work, ann, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := c.runDir("auth", 1)
+	if m.State != lifecycle.MemberInReview {
+		t.Fatalf("%s, %s\n%s%s", m.State, m.LastError, read(t, filepath.Join(dir, "stdout.log")), read(t, filepath.Join(dir, "stderr.log")))
+	}
+	if got := string(read(t, filepath.Join(c.trees, "auth", "err.log"))); strings.Count(got, "pawl: member auth works on the branch auth/t1") != 6 {
+		t.Errorf("the refusals say\n%s", got)
+	}
+	c.run(c.estate.Root, "update-ref", "-d", "refs/tags/mark")
+	c.run(c.estate.Root, "update-ref", "-d", "refs/pawl/submitted/auth/t1")
+	c.run(c.estate.Root, "worktree", "remove", "--force", c.worktreeOf("auth", "t1", 1))
+	c.run(c.estate.Root, "update-ref", "-d", "refs/heads/auth/t1")
+	if diff := cmp.Diff(before, c.run(c.estate.Root, "for-each-ref")+c.run(c.estate.Root, "config", "--list", "--local")); diff != "" {
+		t.Error(diff)
+	}
+	if got := strings.Count(string(read(t, filepath.Join(c.estate.Root, ".git", "hooked"))), "hooked"); got < 4 {
+		t.Errorf("the hook of the repository ran %d times", got)
 	}
 }
 
