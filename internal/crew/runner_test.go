@@ -40,6 +40,7 @@ func TestPrograms(t *testing.T) {
 		"fails":             {"exit 3", "ASSIGNED", "has ended with code 3"},
 		"is killed":         {"kill -9 $$", "ASSIGNED", "ended by signal killed"},
 		"reads its input":   {"cat && exit 4", "ASSIGNED", "code 4"},
+		"leaves its branch": {"git checkout -q --detach && git commit -qm work --allow-empty", "ASSIGNED", "is on the branch"},
 		"opens an editor":   {"git commit --allow-empty; exit 5", "ASSIGNED", "code 5"},
 		"loses its folder":  {`rm -rf "$PWD" && cd / && exit 0`, "ASSIGNED", "there is no worktree"},
 		"knows its task":    {`test "$PAWL_WORKER $PAWL_TASK $PAWL_ATTEMPT $PAWL_TARGET $PAWL_PROMPT" = "auth t1 1 main do it" || exit 6; exit 7`, "ASSIGNED", "code 7"},
@@ -118,6 +119,32 @@ func TestStopAProgram(t *testing.T) {
 	}
 	if m := check(t, c.Folder, "auth"); m.State != lifecycle.MemberAssigned || m.LastError != "it was stopped" {
 		t.Errorf("%s, %q", m.State, m.LastError)
+	}
+}
+
+// TestLoudProgram: of what a program prints the end is kept, and no more than twice the size of a log (C11).
+func TestLoudProgram(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	c.ok(lifecycle.MemberAssigned)(c.Run(t.Context(), "auth", script("yes 0123456789 | head -c 250000003; echo the end; exit 3"), ann, nil))
+	files, err := filepath.Glob(filepath.Join(c.runDir("auth", 1), "stdout.log*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for _, path := range files {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	o, err := c.OutputOf("auth", 1, 1)
+	if err != nil || o.Stdout != "the end\n" || size < runLog || size > 2*runLog+1<<20 {
+		t.Errorf("%d bytes in %v, the last line is %q, %v", size, files, o.Stdout, err)
 	}
 }
 
