@@ -28,7 +28,8 @@ func newAudit(a *app) *cobra.Command {
 	return c
 }
 
-const verifyLong = `Check the audit trail of all jobs, steps, workers and schedules, or of one job:
+const verifyLong = `Check the audit trails of jobs, steps, workers, schedules, tokens, webhooks and pauses of
+queues, or that of one job:
 
   every row is a legal move, and none is missing, out of order or changed
   the rows lead to what is stored
@@ -130,7 +131,7 @@ func verifiedFolder(dir string) (*pawl.Verdict, error) {
 func newAuditExport(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "export [JOB]", Short: "Write the audit trail as JSON lines",
-		Long:    "Write the audit trail of all jobs, steps, workers and schedules, or of one job\nand its steps, to stdout: one row as JSON on each line.",
+		Long:    "Write the audit trails of jobs, steps, workers, schedules, tokens, webhooks and pauses of queues,\nor that of one job and its steps, to stdout: one row as JSON on each line.",
 		Example: "  pawl audit export > trail.jsonl\n  pawl audit export last",
 		Args:    want(0, 1, "one JOB at most"), ValidArgsFunction: a.completeJobs,
 		RunE: func(c *cobra.Command, args []string) error {
