@@ -197,7 +197,7 @@ func (k *crewApp) newMerge() *cobra.Command {
 				return err
 			}
 			defer cancel()
-			e, err := cr.Enqueue(ctx, id, priority)
+			e, err := cr.Enqueue(ctx, id, priority, by)
 			if err != nil {
 				return err
 			}

@@ -360,11 +360,11 @@ func (s *Service) mergeCrew(ctx context.Context, in *struct {
 	Body *CrewLanding `required:"false"`
 }) (*body[CrewMember], error) {
 	b := given(in.Body)
-	c, _, err := s.crewCaller(ctx, in.Key, b.Note)
+	c, by, err := s.crewCaller(ctx, in.Key, b.Note)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Enqueue(ctx, in.Member, b.Priority); err != nil {
+	if _, err := c.Enqueue(ctx, in.Member, b.Priority, by); err != nil {
 		return nil, crewError(err)
 	}
 	return shownMember(c, in.Member)

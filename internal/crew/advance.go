@@ -28,7 +28,13 @@ func (v *Advance) Member(ctx context.Context, id string) (did bool, err error) {
 		return false, err
 	}
 	switch m.State {
+	case lifecycle.MemberStale:
+		one, err := v.reassignIf(ctx, m, true)
+		return one != nil && one.Done, err
 	case lifecycle.MemberAssigned, lifecycle.MemberWorking:
+		if one, err := v.judgeOne(ctx, m.ID); one != nil || err != nil {
+			return one != nil && one.Done, err
+		}
 		why, err := v.waits(m)
 		if err != nil || why == "" || v.Start == nil {
 			return false, err
@@ -69,7 +75,7 @@ func (v *Advance) review(ctx context.Context, m *Member) (did bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	checks, did, err := v.tested(ctx, t)
+	checks, did, err := v.tried(ctx, t)
 	if err != nil {
 		return false, err
 	}
@@ -86,9 +92,13 @@ func (v *Advance) review(ctx context.Context, m *Member) (did bool, err error) {
 	switch {
 	case refused == nil:
 		return true, nil
-	case errors.As(refused, &gate), errors.Is(refused, ErrBehind):
+	case errors.As(refused, &gate):
 		by.Reason = refused.Error()
-		return true, v.sendBack(ctx, m, by)
+		return true, v.refuse(ctx, m, by)
+	case errors.Is(refused, ErrBehind), errors.Is(refused, errHeadMoved):
+		by.Reason = refused.Error()
+		_, err := v.sendBack(ctx, m.ID, "", reviewBehind, by)
+		return true, err
 	}
 	return did, refused
 }
@@ -96,29 +106,29 @@ func (v *Advance) review(ctx context.Context, m *Member) (did bool, err error) {
 // brokenPause is how long after a gate could not be run it is tried again.
 const brokenPause = time.Minute
 
-// tested returns the results of the gates, and whether they have run for it: those that have refused the same
-// tree count, too.
-func (v *Advance) tested(ctx context.Context, t *trial) (checks *Checks, ran bool, err error) {
-	before, err := v.Checked(t.member)
+// tried returns the results of the gates, and whether they have run for it: those that have refused the same
+// tree count, too, and so do, for a while, those that could not be run.
+func (c *Crew) tried(ctx context.Context, t *trial) (checks *Checks, ran bool, err error) {
+	before, err := c.Checked(t.member)
 	if err != nil {
 		return nil, false, err
 	}
-	tree, err := v.Repo.tree(ctx, t.commit)
+	tree, err := c.Repo.tree(ctx, t.commit)
 	if err != nil {
 		return nil, false, err
 	}
 	if before != nil && before.Tree == tree && before.Config == digest(t.gates) {
 		broken := slices.ContainsFunc(before.List, func(one Check) bool { return one.State == CheckError })
-		if info, err := os.Stat(v.checksFile(t.member)); !broken || err == nil && time.Since(info.ModTime()) < brokenPause {
+		if info, err := os.Stat(c.checksFile(t.member)); !broken || err == nil && time.Since(info.ModTime()) < brokenPause {
 			return before, false, nil
 		}
 	}
-	checks, err = v.try(ctx, t)
+	checks, err = c.try(ctx, t)
 	return checks, len(t.gates) > 0, err
 }
 
-// sendBack requests changes, or gives the task up in the last round.
-func (v *Advance) sendBack(ctx context.Context, m *Member, by Caller) error {
+// refuse requests changes, or gives the task up in the last round.
+func (v *Advance) refuse(ctx context.Context, m *Member, by Caller) error {
 	r, err := v.Review(m)
 	if err != nil {
 		return err
@@ -134,12 +144,27 @@ func (v *Advance) sendBack(ctx context.Context, m *Member, by Caller) error {
 
 // land lands the work of a member, and what waits before it.
 func (v *Advance) land(ctx context.Context, m *Member) error {
-	e, err := v.Enqueue(ctx, m.ID, 0)
+	e, err := v.Enqueue(ctx, m.ID, 0, v.By)
 	if err != nil {
 		return err
 	}
-	_, err = (&Merger{Crew: v.Crew, By: v.By}).Next(ctx, e.Target)
-	return err
+	_, err = NewMerger(v.Crew, v.By).Next(ctx, e.Target)
+	return errorOf(err, m.ID)
+}
+
+// errorOf returns the error of a member's entry, or nil: those of others are theirs.
+func errorOf(err error, id string) error {
+	var many interface{ Unwrap() []error }
+	if !errors.As(err, &many) {
+		return err
+	}
+	for _, one := range many.Unwrap() {
+		var of *EntryError
+		if errors.As(one, &of) && of.Member == id {
+			return of.Err
+		}
+	}
+	return nil
 }
 
 // Everyone does the next step for every member. What fails for one is returned, and hinders no other.

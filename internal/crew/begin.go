@@ -38,8 +38,8 @@ func (c *Crew) Begin(ctx context.Context, id string, by Caller) (*Member, error)
 	if err != nil {
 		return nil, err
 	}
-	if wait := a.Before.Time().Sub(c.Now()); !a.Before.IsZero() && wait > 0 {
-		return nil, pawl.Errorf(pawl.Unavailable, "attempt %d of task %s begins at %s, in %s", m.Attempt, m.Task, a.Before, round(wait))
+	if err := c.ready(ctx, m, a); err != nil {
+		return nil, err
 	}
 	if err := c.Repo.AddWorktree(ctx, a.Worktree, a.Branch, a.Base); err != nil {
 		return nil, err

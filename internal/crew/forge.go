@@ -19,6 +19,7 @@ import (
 
 const (
 	remoteName = "origin"
+	ghName     = "gh"
 	forgeTime  = 2 * time.Minute // for one command that goes over the network
 )
 
@@ -26,17 +27,24 @@ const (
 func (c *Crew) gh(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, forgeTime)
 	defer cancel()
-	p := exec.CommandContext(ctx, "gh", args...)
+	p := exec.CommandContext(ctx, ghName, args...)
 	p.Dir, p.Env = c.Repo.Root, append(os.Environ(), "GH_PROMPT_DISABLED=1", "NO_COLOR=1")
 	out, err := p.Output()
 	var failed *exec.ExitError
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", &pawl.Error{Kind: pawl.Invalid, Message: ConfigFile + " has forge: github, and the program gh cannot be found", Hint: "install it from https://cli.github.com, and sign in with: gh auth login"}
+		return "", ghMissing(err)
 	case errors.As(err, &failed):
 		return "", &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf("gh %s %s: %s", args[0], args[1], strings.TrimSpace(string(failed.Stderr)))}
 	}
 	return strings.TrimSpace(string(out)), err
+}
+
+func ghMissing(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &pawl.Error{Kind: pawl.Invalid, Message: ConfigFile + " has forge: github, and the program gh cannot be found", Hint: "install it from https://cli.github.com, and sign in with: gh auth login"}
 }
 
 // overNetwork runs a git command that goes over the network.

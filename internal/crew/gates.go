@@ -258,7 +258,7 @@ func (c *Crew) command(ctx context.Context, cmd Command, dir, log string, env []
 	}
 	out := process.OpenLog(process.LogConfig{Path: log, MaxSize: runLog, MaxFiles: 1})
 	defer out.Close()
-	run, err := process.Start(process.Spec{Path: "/bin/sh", Args: []string{"sh", "-c", cmd.Run}, Dir: dir, Env: append(os.Environ(), env...),
+	run, err := process.Start(process.Spec{Path: "/bin/sh", Args: []string{"sh", "-c", cmd.Run}, Dir: dir, Env: append(foreign(), env...),
 		Mark: mark, Stdout: out, Stderr: out})
 	if err != nil {
 		return err
@@ -269,6 +269,9 @@ func (c *Crew) command(ctx context.Context, cmd Command, dir, log string, env []
 	case <-run.Done():
 	case <-within.Done():
 		run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		return &commandError{how: fmt.Sprintf("it took longer than %s", cmd.Timeout), broken: true}
 	}
 	switch e := run.Exit(); {

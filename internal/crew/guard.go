@@ -82,15 +82,16 @@ const (
 )
 
 func (c *Crew) writeHook(path, text string) error {
-	if there, err := os.ReadFile(path); err == nil && string(there) == text {
-		return nil
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	there, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := c.Disk.Publish(path, []byte(text)); err != nil {
-		return err
+	if err != nil || string(there) != text {
+		if err := c.Disk.Publish(path, []byte(text)); err != nil {
+			return err
+		}
 	}
-	return os.Chmod(path, 0o755)
+	return os.Chmod(path, 0o755) // also where somebody was killed before
 }
 
 // unguarded returns an environment without the guard: what Pawl does itself, though a member has asked for it,

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 )
 
@@ -150,4 +151,34 @@ func (f *Folder) arrival(id string, last *audit.Entry) (arrival, error) {
 	var data rowData
 	err := json.Unmarshal(row.Metadata, &data)
 	return arrival{row, data.Instant}, err
+}
+
+// judgeOne judges a member by the limits of its target, and makes the move that follows. It returns nil if
+// nothing is to be done.
+func (c *Crew) judgeOne(ctx context.Context, id string) (*Finding, error) {
+	mem, err := c.recall()
+	if err != nil {
+		return nil, err
+	}
+	one := c.inspect(ctx, id, mem, func(m *Member) (Limits, error) { return c.limitsOf(ctx, m) }, true)
+	if one != nil && one.Error != "" {
+		return nil, pawl.Errorf(pawl.Unavailable, "member %s: %s: %s", id, one.Text, one.Error)
+	}
+	return one, nil
+}
+
+// limitsOf returns the limits that the target of a member's work has.
+func (c *Crew) limitsOf(ctx context.Context, m *Member) (Limits, error) {
+	if m.Task == "" {
+		return Limits{}, nil
+	}
+	a, err := c.Assignment(m)
+	if err != nil {
+		return Limits{}, err
+	}
+	_, config, err := c.Repo.target(ctx, a.Target)
+	if err != nil {
+		return Limits{}, err
+	}
+	return config.Limits, nil
 }

@@ -108,6 +108,8 @@ func judgeStale(s *sight, l Limits) verdict {
 	switch {
 	case s.beat && (!s.run.Launched || s.run.Alive):
 		return verdict{event: recoveries[s.from], reason: "a heartbeat of its assignment"}
+	case s.from == lifecycle.MemberInReview: // the work waits for a person, and nobody has to be alive
+		return verdict{}
 	case s.since >= l.Dead:
 		return verdict{event: lifecycle.MemberTimeoutExceeded, reason: fmt.Sprintf("stale for %s (at most %s)", round(s.since), l.Dead), attention: s.attention}
 	}

@@ -2,10 +2,12 @@ package crew
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/durable"
@@ -47,6 +49,9 @@ type Patrol struct {
 
 const patrolLock = ".patrol.lock"
 
+// ErrPatrolled is returned by Patrol while another process patrols.
+var ErrPatrolled = pawl.Errorf(pawl.Unavailable, "another process patrols this crew")
+
 // Patrol looks after the crew: it judges every member (C5), receives what members have sent, and finds what
 // was left behind. It only reports unless p.Fix is set. Only one patrols at a time.
 func (c *Crew) Patrol(ctx context.Context, p Patrol) ([]Finding, error) {
@@ -55,11 +60,11 @@ func (c *Crew) Patrol(ctx context.Context, p Patrol) ([]Finding, error) {
 		return nil, err
 	}
 	if lock == nil {
-		return nil, pawl.Errorf(pawl.Unavailable, "another process patrols this crew")
+		return nil, ErrPatrolled
 	}
 	defer lock.Release()
 	findings := []Finding{}
-	for _, round := range []func(context.Context, Patrol) ([]Finding, error){c.quarantine, c.receive, c.judgeAll, c.reassign, c.compareHeads, c.startAgain, c.tidy} {
+	for _, round := range []func(context.Context, Patrol) ([]Finding, error){c.quarantine, c.judgeAll, c.receive, c.reassign, c.compareHeads, c.startAgain, c.tidy} {
 		list, err := round(ctx, p)
 		if findings = append(findings, list...); err != nil {
 			return findings, err
@@ -90,27 +95,9 @@ func (c *Crew) each(look func(*Member) (*Finding, error)) (list []Finding, err e
 	return list, nil
 }
 
-// judgeAll judges every member by its time limits.
+// judgeAll judges every member by the time limits of its target.
 func (c *Crew) judgeAll(ctx context.Context, p Patrol) ([]Finding, error) {
-	limits := map[string]Limits{} // by target
-	return c.judgeBy(ctx, p.Fix, func(m *Member) (Limits, error) {
-		if m.Task == "" {
-			return Limits{}, nil
-		}
-		a, err := c.Assignment(m)
-		if err != nil {
-			return Limits{}, err
-		}
-		if l, ok := limits[a.Target]; ok {
-			return l, nil
-		}
-		_, config, err := c.Repo.target(ctx, a.Target)
-		if err != nil {
-			return Limits{}, err
-		}
-		limits[a.Target] = config.Limits
-		return config.Limits, nil
-	})
+	return c.judgeBy(ctx, p.Fix, func(m *Member) (Limits, error) { return c.limitsOf(ctx, m) })
 }
 
 // judgeBy judges every member by the limits that it has.
@@ -134,20 +121,22 @@ func (f *Folder) judgeBy(ctx context.Context, fix bool, limits func(*Member) (Li
 // reassign gives the task of a stale member whose program was killed to its next attempt. Its processes are
 // ended first, and what its worktree has is kept (C8).
 func (c *Crew) reassign(ctx context.Context, p Patrol) ([]Finding, error) {
-	return c.each(func(m *Member) (*Finding, error) {
-		if m.State != lifecycle.MemberStale || m.Attempt >= m.MaxAttempts || m.Review == reviewPending {
-			return nil, nil
-		}
-		run, err := c.RunOf(m.ID, m.Epoch)
-		if err != nil || !run.Launched || run.Alive {
-			return nil, err
-		}
-		one := &Finding{Member: m.ID, State: m.State, Event: lifecycle.MemberReassign, Text: fmt.Sprintf("its program is gone: attempt %d of %d", m.Attempt+1, m.MaxAttempts)}
-		if p.Fix {
-			one.did(c.reassignOne(ctx, m))
-		}
-		return one, nil
-	})
+	return c.each(func(m *Member) (*Finding, error) { return c.reassignIf(ctx, m, p.Fix) })
+}
+
+func (c *Crew) reassignIf(ctx context.Context, m *Member, fix bool) (*Finding, error) {
+	if m.State != lifecycle.MemberStale || m.Attempt >= m.MaxAttempts || m.Review == reviewPending {
+		return nil, nil
+	}
+	run, err := c.RunOf(m.ID, m.Epoch)
+	if err != nil || !run.Launched || run.Alive {
+		return nil, err
+	}
+	one := &Finding{Member: m.ID, State: m.State, Event: lifecycle.MemberReassign, Text: fmt.Sprintf("its program is gone: attempt %d of %d", m.Attempt+1, m.MaxAttempts)}
+	if fix {
+		one.did(c.reassignOne(ctx, m))
+	}
+	return one, nil
 }
 
 func (c *Crew) reassignOne(ctx context.Context, m *Member) error {
@@ -239,6 +228,9 @@ func (c *Crew) waits(m *Member) (string, error) {
 	}
 	switch m.State {
 	case lifecycle.MemberWorking:
+		if back, err := c.cameBack(m); err != nil || !back {
+			return "", err // it was killed, which is judged
+		}
 		return "its work has come back, and no program runs", nil
 	case lifecycle.MemberAssigned:
 		now, err := c.RunOf(m.ID, m.Epoch)
@@ -258,10 +250,8 @@ func (c *Crew) waits(m *Member) (string, error) {
 // files whose writers died.
 func (c *Crew) tidy(ctx context.Context, p Patrol) (list []Finding, err error) {
 	if p.Fix {
-		for _, dir := range []string{c.Dir, filepath.Join(c.Dir, messagesDir), filepath.Join(c.Dir, reviewsDir)} {
-			if _, err := durable.Sweep(dir, c.Now()); err != nil && !os.IsNotExist(err) {
-				return nil, err
-			}
+		if err := c.sweep(); err != nil {
+			return nil, err
 		}
 	}
 	left, err := c.leftovers(ctx)
@@ -278,6 +268,19 @@ func (c *Crew) tidy(ctx context.Context, p Patrol) (list []Finding, err error) {
 	return list, nil
 }
 
+// sweep removes temporary files whose writers died, wherever a crew has files.
+func (c *Crew) sweep() error {
+	return filepath.WalkDir(c.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // what is gone meanwhile has none
+		}
+		if _, err := durable.Sweep(path, c.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
 // A leftover is a folder for a worktree that no assignment has any more.
 type leftover struct {
 	member, text string
@@ -287,18 +290,14 @@ type leftover struct {
 // leftovers returns what is below the folder of worktrees and of no assignment that goes on. A member that has
 // failed keeps its last one, so that somebody can look.
 func (c *Crew) leftovers(ctx context.Context) (list []leftover, err error) {
-	dirs, err := filepath.Glob(filepath.Join(c.Trees, "[a-z0-9]*", "*"))
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range dirs {
-		id := filepath.Base(filepath.Dir(path))
-		if filepath.Base(path) == removedDir {
-			if err := os.RemoveAll(path); err != nil {
-				return nil, err
-			}
-			continue
+	var paths []string
+	for _, id := range subfolders(c.Trees) {
+		for _, name := range subfolders(filepath.Join(c.Trees, id)) {
+			paths = append(paths, filepath.Join(c.Trees, id, name))
 		}
+	}
+	for _, path := range paths {
+		id := filepath.Base(filepath.Dir(path))
 		m, err := c.Load(id)
 		if pawl.KindOf(err) != pawl.NotFound && err != nil {
 			continue // it is named already
@@ -317,24 +316,24 @@ func (c *Crew) leftovers(ctx context.Context) (list []leftover, err error) {
 	return list, nil
 }
 
+// subfolders returns the names of the folders in a folder but for hidden ones, such as those of gates and of
+// what is being removed.
+func subfolders(dir string) (names []string) {
+	list, _ := os.ReadDir(dir) // what is not there has none
+	for _, e := range list {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
 // ownerOf returns the last assignment that has a worktree, with its epoch, or nil.
 func (c *Crew) ownerOf(id, path string) (owner *Assignment, epoch int64, err error) {
-	runs, err := filepath.Glob(filepath.Join(c.Dir, runsDir, id, "*", assignmentFile))
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, file := range runs {
-		n, err := strconv.ParseInt(filepath.Base(filepath.Dir(file)), 10, 64)
-		if err != nil || n < epoch {
-			continue
-		}
-		a, err := readAssignment(file)
-		if err != nil {
-			return nil, 0, err
-		}
-		if a.Worktree == path {
+	err = c.assignments(id, func(a *Assignment, n int64) {
+		if a.Worktree == path && n > epoch {
 			owner, epoch = a, n
 		}
-	}
-	return owner, epoch, nil
+	})
+	return owner, epoch, err
 }

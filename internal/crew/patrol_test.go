@@ -194,7 +194,8 @@ func TestReview(t *testing.T) {
 	s.want("IN_REVIEW review_overdue")
 	s.pass(time.Minute)
 	s.want("review_timeout STALE review_overdue")
-	s.pass(time.Minute)
+	s.pass(48 * time.Hour)
+	s.want("STALE review_overdue") // the work still waits for a person
 	s.beat()
 	s.want("resolved IN_REVIEW")
 }

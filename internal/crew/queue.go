@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,21 +23,28 @@ type Entry struct {
 	Member   string `json:"member"`
 	Epoch    int64  `json:"epoch"`
 	Target   string `json:"target"`
-	Priority int    `json:"priority"` // higher ones first
-	Sequence int64  `json:"seq"`      // and of the same, who came first
+	Priority int    `json:"priority"`     // higher ones first
+	Sequence int64  `json:"seq"`          // and of the same, who came first
+	By       string `json:"by,omitempty"` // who has asked for it
+	Reason   string `json:"reason,omitempty"`
+	Request  string `json:"request,omitempty"`
 
 	file string
 }
 
 const queueDir = "queue"
 
-// queue returns the folder of a target's queue. A target may have slashes, which are no names of files.
+// queue returns the folder of a target's queue. A target may have slashes, which are no names of files; it is
+// none of "." and "..", which are no branches.
 func (c *Crew) queue(target string) string {
-	return filepath.Join(c.Dir, queueDir, strings.ReplaceAll(target, "/", "+"))
+	return filepath.Join(c.Dir, queueDir, url.PathEscape(target))
 }
 
 // Queue returns what waits to land on a target, in the order in which it will.
 func (c *Crew) Queue(target string) (list []Entry, err error) {
+	if target == "." || target == ".." || target == "" {
+		return nil, pawl.Errorf(pawl.Invalid, "the target is %q; allowed: the name of a branch", target)
+	}
 	files, err := os.ReadDir(c.queue(target))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -71,9 +79,12 @@ func (c *Crew) Queue(target string) (list []Entry, err error) {
 }
 
 // Enqueue makes the approved work of a member wait to land. What waits already keeps its place.
-func (c *Crew) Enqueue(ctx context.Context, id string, priority int) (*Entry, error) {
+func (c *Crew) Enqueue(ctx context.Context, id string, priority int, by Caller) (*Entry, error) {
 	m, err := c.Settle(ctx, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := by.allow(m); err != nil {
 		return nil, err
 	}
 	if _, err := lifecycle.Member.Next(m.State, lifecycle.MemberMerge); err != nil {
@@ -87,7 +98,7 @@ func (c *Crew) Enqueue(ctx context.Context, id string, priority int) (*Entry, er
 	if err := c.Disk.MakeDir(dir); err != nil {
 		return nil, err
 	}
-	lock, err := durable.Acquire(ctx, filepath.Join(dir, ".enqueue.lock"))
+	lock, err := durable.Acquire(ctx, filepath.Join(dir, enqueueLock))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +107,7 @@ func (c *Crew) Enqueue(ctx context.Context, id string, priority int) (*Entry, er
 	if err != nil {
 		return nil, err
 	}
-	e := &Entry{Member: id, Epoch: m.Epoch, Target: a.Target, Priority: priority, Sequence: 1, file: filepath.Join(dir, id+".json")}
+	e := &Entry{Member: id, Epoch: m.Epoch, Target: a.Target, Priority: priority, Sequence: 1, By: by.Actor, Reason: by.Reason, Request: by.Request, file: filepath.Join(dir, id+".json")}
 	for _, other := range list {
 		if other.Member == id && other.Epoch == m.Epoch {
 			return &other, nil
@@ -115,7 +126,7 @@ type Landing struct {
 	Entry
 	State  string `json:"state"` // landed, conflict, gate_failed, head_moved, gone
 	Commit string `json:"commit,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"` // why it has not landed
 }
 
 // The outcomes of a Landing.
@@ -136,8 +147,8 @@ type Merger struct {
 // maxMoves is how often a candidate is made anew since the target has moved.
 const maxMoves = 10
 
-// Next lands the first entry of a queue, or returns it from the queue with the reason. It returns nil
-// if the queue is empty. Killed at any point, the work has landed or waits: the next call goes on.
+// Next lands the first entry of a queue that can be, or returns it from the queue with the reason. One that
+// cannot be tested now keeps its place. It returns nil if the queue is empty, and an error if no entry can be. Killed at any point, the work has landed or waits: the next call goes on.
 func (m *Merger) Next(ctx context.Context, target string) (*Landing, error) {
 	dir := m.queue(target)
 	if err := m.Disk.MakeDir(dir); err != nil {
@@ -149,18 +160,48 @@ func (m *Merger) Next(ctx context.Context, target string) (*Landing, error) {
 	}
 	defer lock.Release()
 	list, err := m.Queue(target)
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	l, err := m.land(ctx, list[0])
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(l.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	var failed []error
+	for _, e := range list {
+		l, err := m.land(ctx, e)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil { // it keeps its place, and holds up nobody
+			failed = append(failed, &EntryError{e.Member, err})
+			continue
+		}
+		return l, m.dequeue(ctx, &e)
 	}
-	return l, nil
+	return nil, errors.Join(failed...)
 }
+
+// dequeue removes an entry, unless the member's next work has taken its place.
+func (c *Crew) dequeue(ctx context.Context, e *Entry) error {
+	lock, err := durable.Acquire(ctx, filepath.Join(c.queue(e.Target), enqueueLock))
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	list, err := c.Queue(e.Target)
+	if err != nil || !slices.Contains(list, *e) {
+		return err
+	}
+	return os.Remove(e.file)
+}
+
+const enqueueLock = ".enqueue.lock"
+
+// An EntryError says why an entry of a queue could not land now. It keeps its place.
+type EntryError struct {
+	Member string
+	Err    error
+}
+
+func (e *EntryError) Error() string { return "the work of member " + e.Member + ": " + e.Err.Error() }
+func (e *EntryError) Unwrap() error { return e.Err }
 
 // land lands an entry.
 func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
@@ -268,7 +309,7 @@ func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *A
 	case c.Patch != r.Patch:
 		return nil, m.back(ctx, l, member, headMoved, fmt.Sprintf("on %s it changes something else than what was approved", short(c.Old)))
 	}
-	checks, err := m.try(ctx, &trial{member, a, c.Commit, c.Old, config.Gates})
+	checks, _, err := m.tried(ctx, &trial{member, a, c.Commit, c.Old, config.Gates})
 	if err != nil {
 		return nil, err
 	}
@@ -333,19 +374,25 @@ func (m *Merger) back(ctx context.Context, l *Landing, member *Member, state, re
 
 // completed records that a candidate has landed, and removes the branch and the worktree.
 func (m *Merger) completed(ctx context.Context, l *Landing, member *Member, a *Assignment, c *Candidate) (*Landing, error) {
-	if err := m.settleRequest(ctx, member, a, c.Commit); err != nil {
-		return nil, err
-	}
 	if member.State == lifecycle.MemberApproved {
 		by := m.By
 		by.Epoch = member.Epoch
 		if _, err := m.act(ctx, member.ID, by, func(*Member) (*Move, error) {
 			move := by.move(func(m *Member) { m.LastError, m.Attention = "", "" })
 			move.Event, move.Reason = lifecycle.MemberMerge, "landed on "+a.Target+" as "+short(c.Commit)
+			if l.By != "" {
+				move.Actor, move.Request = l.By, l.Request
+			}
+			if l.Entry.Reason != "" {
+				move.Reason += ": " + l.Entry.Reason
+			}
 			return move, nil
 		}); err != nil {
 			return nil, err
 		}
+	}
+	if err := m.settleRequest(ctx, member, a, c.Commit); err != nil {
+		return nil, err // the entry stays until it is settled
 	}
 	l.State, l.Commit, l.Reason = landedState, c.Commit, ""
 	var loss *LossError

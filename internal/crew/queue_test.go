@@ -55,7 +55,7 @@ func (c *camp) configure(text string) {
 
 func (c *camp) enqueue(id string, priority int) {
 	c.t.Helper()
-	if _, err := c.Enqueue(c.t.Context(), id, priority); err != nil {
+	if _, err := c.Enqueue(c.t.Context(), id, priority, ann); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -84,7 +84,7 @@ func TestTheQueue(t *testing.T) {
 	c.approved("ui", map[string]string{"d0/f0.txt": "ui\n"})
 	c.approved("api", map[string]string{"bad.txt": "x\n"})
 	c.approved("db", map[string]string{"urgent.txt": "x\n"})
-	if _, err := c.Enqueue(t.Context(), "nobody", 0); pawl.KindOf(err) != pawl.NotFound {
+	if _, err := c.Enqueue(t.Context(), "nobody", 0, ann); pawl.KindOf(err) != pawl.NotFound {
 		t.Errorf("a member that does not exist: %v", err)
 	}
 	for range 2 { // the second time nothing changes

@@ -29,6 +29,7 @@ func (c *Crew) receive(ctx context.Context, p Patrol) (list []Finding, err error
 	for _, d := range in.Damage {
 		list = append(list, Finding{Text: d.Error()})
 	}
+	again := false
 	for _, msg := range in.Messages {
 		if msg.Type != doneType && msg.Type != failedType {
 			continue
@@ -37,11 +38,13 @@ func (c *Crew) receive(ctx context.Context, p Patrol) (list []Finding, err error
 		if one != nil {
 			list = append(list, *one)
 		}
-		if err != nil {
+		if pawl.KindOf(err) == pawl.Unavailable && err != nil { // the finding has it
+			again = true
+		} else if err != nil {
 			return list, err
 		}
 	}
-	if !p.Fix {
+	if !p.Fix || again {
 		return list, nil
 	}
 	return list, c.Ack(ctx, in)
@@ -50,8 +53,8 @@ func (c *Crew) receive(ctx context.Context, p Patrol) (list []Finding, err error
 // receiveOne makes the move that a message asks for. Its error means that it is to be tried again.
 func (c *Crew) receiveOne(ctx context.Context, msg *Message, fix bool) (*Finding, error) {
 	m, err := c.Load(msg.From)
-	if err != nil || m.State != lifecycle.MemberWorking {
-		return nil, nil // it is over, or judged elsewhere
+	if err != nil || m.State != lifecycle.MemberWorking && m.State != lifecycle.MemberStale {
+		return nil, nil // it has made its move, or is judged elsewhere
 	}
 	one := &Finding{Member: m.ID, State: m.State, Action: actionReceive, Text: fmt.Sprintf("it has sent %q", msg.Type)}
 	switch {

@@ -29,6 +29,7 @@ type Review struct {
 	Round int    `json:"round"` // 1 for the first submission
 	Head  string `json:"head"`  // the commit that was submitted
 	Base  string `json:"base"`
+	State string `json:"state,omitempty"` // what was decided: approved or changes_requested; rebase: sent back since it was behind
 	By    string `json:"by,omitempty"`    // who has decided
 	Text  string `json:"text,omitempty"`  // what they have said
 	Patch string `json:"patch,omitempty"` // checksum of what was approved, from the target
@@ -67,7 +68,7 @@ func (c *Crew) writeReview(m *Member, r *Review) error {
 	}
 	if r.Epoch, r.Round = m.Epoch, 1; before != nil {
 		r.Round = before.Round
-		if before.By != "" { // changes were requested
+		if before.State == reviewChanges {
 			r.Round++
 		}
 	}
@@ -111,12 +112,19 @@ func (c *Crew) decided(ctx context.Context, m *Member, head string, by Caller) (
 	return r, a, nil
 }
 
+// errHeadMoved is wrapped by the error of Approve for a branch that has moved since it was submitted.
+var errHeadMoved = errors.New("it has moved")
+
 // ErrBehind is wrapped by the error of Approve for a branch that is behind its target.
 var ErrBehind = errors.New("it is behind its target")
 
 // Approve approves the head that was submitted; head, if not empty, must be its beginning. A branch
 // that is behind its target has to be rebased first (C7).
 func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member, error) {
+	by, err := c.resume(ctx, id, by)
+	if err != nil {
+		return nil, err
+	}
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
 		move := by.move(func(m *Member) { m.Review, m.Attention = reviewApproved, "" })
 		move.Event = lifecycle.MemberApprove
@@ -132,7 +140,7 @@ func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member
 			return nil, err
 		}
 		if now != r.Head {
-			return nil, &pawl.Error{Kind: pawl.Conflict, Hint: "request changes, so that it can be submitted again",
+			return nil, &pawl.Error{Kind: pawl.Conflict, Hint: "request changes, so that it can be submitted again", Err: errHeadMoved,
 				Message: fmt.Sprintf("the branch %s is at %s, and %s was submitted", a.Branch, short(now), short(r.Head))}
 		}
 		target, config, err := c.Repo.target(ctx, a.Target)
@@ -151,14 +159,42 @@ func (c *Crew) Approve(ctx context.Context, id, head string, by Caller) (*Member
 		if r.Patch, err = c.Repo.patchID(ctx, target, r.Head); err != nil {
 			return nil, err
 		}
-		r.By, r.Text = by.Actor, by.Reason
+		r.State, r.By, r.Text = reviewApproved, by.Actor, by.Reason
 		return move, c.publishReview(m.ID, r)
 	})
+}
+
+// resume brings a member back to review that has become stale there, so that somebody can decide (C1). It
+// returns the caller of the decision.
+func (c *Crew) resume(ctx context.Context, id string, by Caller) (Caller, error) {
+	m, err := c.Settle(ctx, id)
+	if err != nil || m.State != lifecycle.MemberStale || m.Review != reviewPending || by.Actor == memberActor+id {
+		return by, err
+	}
+	m, err = c.act(ctx, id, by, func(*Member) (*Move, error) {
+		return &Move{Event: lifecycle.MemberResolved, Actor: by.Actor, Reason: "it is reviewed", Request: by.Request}, nil
+	})
+	if err == nil && by.Version != 0 {
+		by.Version = m.Version
+	}
+	return by, err
 }
 
 // RequestChanges sends a member back to work, also if its branch has moved since it was submitted. In
 // the last round it is refused.
 func (c *Crew) RequestChanges(ctx context.Context, id, head string, by Caller) (*Member, error) {
+	return c.sendBack(ctx, id, head, reviewChanges, by)
+}
+
+// reviewBehind is the state of a review whose work was sent back since it was behind its target: that is no
+// round.
+const reviewBehind = "rebase"
+
+func (c *Crew) sendBack(ctx context.Context, id, head, why string, by Caller) (*Member, error) {
+	by, err := c.resume(ctx, id, by)
+	if err != nil {
+		return nil, err
+	}
 	return c.act(ctx, id, by, func(m *Member) (*Move, error) {
 		move := by.move(func(m *Member) { m.Review, m.Attention = reviewChanges, "" })
 		move.Event = lifecycle.MemberRequestChanges
@@ -169,10 +205,10 @@ func (c *Crew) RequestChanges(ctx context.Context, id, head string, by Caller) (
 		if err != nil {
 			return nil, err
 		}
-		if r.Round >= maxRounds {
-			return nil, &pawl.Error{Kind: pawl.Conflict, Message: "changes were requested in this review as often as they can be", Hint: "approve it, fail it or cancel it"}
+		if why == reviewChanges && r.Round >= maxRounds {
+			return nil, &pawl.Error{Kind: pawl.Conflict, Message: "changes were requested in this review as often as they can be", Hint: "approve it, or cancel it"}
 		}
-		r.By, r.Text = by.Actor, by.Reason
+		r.State, r.By, r.Text = why, by.Actor, by.Reason
 		return move, c.publishReview(m.ID, r)
 	})
 }

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -64,6 +66,9 @@ func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller, begun f
 	if err != nil {
 		return nil, err
 	}
+	if err := c.ready(ctx, m, a); err != nil {
+		return nil, err
+	}
 	by.Epoch = m.Epoch
 	dir := c.runDir(id, m.Epoch)
 	runner, tree, err := lockRun(id, dir)
@@ -78,8 +83,12 @@ func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller, begun f
 	ctx, stop := c.beating(ctx, m)
 	defer stop()
 	if m.State == lifecycle.MemberAssigned {
-		if m, err = c.Begin(ctx, id, by); err != nil || m.State != lifecycle.MemberWorking {
-			return m, err
+		begun, err := c.Begin(ctx, id, by)
+		if err != nil { // it has not begun: no program has died
+			return nil, errors.Join(err, os.Remove(filepath.Join(dir, runFile)))
+		}
+		if m = begun; m.State != lifecycle.MemberWorking {
+			return m, nil
 		}
 	}
 	if begun != nil {
@@ -94,7 +103,20 @@ func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller, begun f
 	if err := c.writeExit(dir, e); err != nil {
 		return nil, err
 	}
-	return c.conclude(context.WithoutCancel(ctx), id, e, ctx.Err() != nil, by)
+	return c.conclude(ctx, id, e, by)
+}
+
+// ready returns an error if a program could not begin, or its work not be submitted.
+func (c *Crew) ready(ctx context.Context, m *Member, a *Assignment) error {
+	if wait := a.Before.Time().Sub(c.Now()); m.State == lifecycle.MemberAssigned && !a.Before.IsZero() && wait > 0 {
+		return pawl.Errorf(pawl.Unavailable, "attempt %d of task %s begins at %s, in %s", m.Attempt, m.Task, a.Before, round(wait))
+	}
+	_, config, err := c.Repo.target(ctx, a.Target)
+	if err != nil || config.Forge == NoForge {
+		return err
+	}
+	_, err = exec.LookPath(ghName)
+	return ghMissing(err)
 }
 
 // RunAll runs a program for an assignment and, while attempts fail and others are left, for the next ones.
@@ -175,7 +197,7 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 	defer out.Close()
 	errs := process.OpenLog(process.LogConfig{Path: filepath.Join(dir, "stderr.log"), MaxSize: runLog, MaxFiles: 1})
 	defer errs.Close()
-	run, err := process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: slices.Concat(os.Environ(), p.Env, guard, c.environment(m, a)),
+	run, err := process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: slices.Concat(foreign(), p.Env, guard, c.environment(m, a)),
 		Mark: c.mark(runMark, m), Stdout: out, Stderr: errs, Files: []*os.File{tree.File()}})
 	if err != nil {
 		return nil, err
@@ -192,6 +214,12 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 		left.Signal = e.Signal.String()
 	}
 	return left, nil
+}
+
+// foreign is the environment of this process without the variables of Pawl: the database and the credentials
+// of a server are not for the programs of members, nor for gates.
+func foreign() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PAWL_") })
 }
 
 const runMark = "PAWL_RUN"
@@ -240,11 +268,16 @@ func (c *Crew) writeExit(dir string, e *Exit) error {
 	return c.Disk.Publish(filepath.Join(dir, exitFile), append(text, '\n'))
 }
 
-// conclude makes the move that follows from how a program ended, unless somebody has made one
-// already.
-func (c *Crew) conclude(ctx context.Context, id string, e *Exit, stopped bool, by Caller) (*Member, error) {
+// conclude makes the move that follows from how a program ended, unless somebody has made one already. ctx
+// has ended if the program was stopped.
+func (c *Crew) conclude(ctx context.Context, id string, e *Exit, by Caller) (*Member, error) {
+	stopped := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx)
 	m, err := c.Settle(ctx, id)
 	if err != nil || m.Epoch != by.Epoch || m.State != lifecycle.MemberWorking {
+		return m, err
+	}
+	if back, err := c.unanswered(ctx, m); err != nil || back {
 		return m, err
 	}
 	switch {
@@ -255,11 +288,62 @@ func (c *Crew) conclude(ctx context.Context, id string, e *Exit, stopped bool, b
 	case e.Code != 0:
 		by.Reason = fmt.Sprintf("its program has ended with code %d", e.Code)
 	default:
-		submitted, err := c.Submit(ctx, id, by)
+		submitted, err := c.submitAtLast(ctx, id, by)
 		if err == nil || pawl.KindOf(err) == pawl.Unavailable {
 			return submitted, err
 		}
 		by.Reason = "its program has ended, and " + err.Error()
 	}
 	return c.Fail(ctx, id, false, by)
+}
+
+const (
+	submitTries = 60 // of what cannot be submitted for a while
+	submitPause = 10 * time.Second
+)
+
+// submitAtLast submits finished work, also if that is not possible for a while, such as without a network.
+func (c *Crew) submitAtLast(ctx context.Context, id string, by Caller) (m *Member, err error) {
+	for range submitTries {
+		if m, err = c.Submit(ctx, id, by); pawl.KindOf(err) != pawl.Unavailable || err == nil {
+			return m, err
+		}
+		if !sleep.For(ctx, submitPause) {
+			break
+		}
+	}
+	return m, err
+}
+
+// unanswered reports whether the work of a member has come back while its program was at its end: the
+// program has not answered, so the next run will.
+func (c *Crew) unanswered(ctx context.Context, m *Member) (bool, error) {
+	back, err := c.cameBack(m)
+	if err != nil || !back {
+		return false, err
+	}
+	r, err := c.Review(m)
+	if err != nil || r == nil {
+		return false, err
+	}
+	_, head, err := c.Repo.branch(ctx, string(m.Branch))
+	return head == r.Head, err
+}
+
+// cameBack reports whether the work of a member came back after its last program was launched.
+func (c *Crew) cameBack(m *Member) (bool, error) {
+	run, err := c.RunOf(m.ID, m.Epoch)
+	if err != nil {
+		return false, err
+	}
+	last, _, err := c.lastRow(m.ID)
+	if err != nil || last == nil {
+		return false, err
+	}
+	came, err := c.arrival(m.ID, last)
+	if err != nil {
+		return false, err
+	}
+	s := sight{event: came.row.Event, arrived: came.row.Sequence, run: run}
+	return s.cameBack(), nil
 }

@@ -2,8 +2,13 @@ package crew
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
@@ -141,3 +146,37 @@ func (c *Crew) DiscardFailed(ctx context.Context, id string, by Caller) (kept []
 
 // ActorOf returns the actor that a member is.
 func ActorOf(id string) string { return memberActor + id }
+
+// AssignmentOf returns the last assignment that a member has had of a request, with its epoch, or nil.
+func (c *Crew) AssignmentOf(m *Member, request string) (last *Assignment, epoch int64, err error) {
+	err = c.assignments(m.ID, func(a *Assignment, n int64) {
+		if a.Request == request && n > epoch && n <= m.Epoch { // a later one was planned, and not made
+			last, epoch = a, n
+		}
+	})
+	return last, epoch, err
+}
+
+// assignments calls each for the assignments of a member, in no order.
+func (c *Crew) assignments(id string, each func(a *Assignment, epoch int64)) error {
+	dir := filepath.Join(c.Dir, runsDir, id)
+	epochs, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range epochs {
+		n, err := strconv.ParseInt(e.Name(), 10, 64)
+		if err != nil {
+			continue // it is none
+		}
+		a, err := readAssignment(filepath.Join(dir, e.Name(), assignmentFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		each(a, n)
+	}
+	return nil
+}

@@ -27,7 +27,7 @@ func TestUntil(t *testing.T) {
 	var all sync.WaitGroup
 	var entries []*Entry
 	for _, id := range []string{"auth", "docs", "shop"} {
-		e, err := c.Enqueue(ctx, id, 0)
+		e, err := c.Enqueue(ctx, id, 0, ann)
 		if err != nil {
 			t.Fatal(err)
 		}

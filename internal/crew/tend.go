@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -17,8 +17,8 @@ import (
 // task, and lands what waits. It returns what it has done, and what has failed, a line each.
 func (v *Advance) Tend(ctx context.Context) (done, failed []string, err error) {
 	found, err := v.Patrol(ctx, Patrol{Fix: true, Start: v.Start})
-	if err != nil && pawl.KindOf(err) != pawl.Unavailable { // another process patrols
-		return nil, nil, err
+	if err != nil && !errors.Is(err, ErrPatrolled) {
+		failed = append(failed, "patrol: "+err.Error())
 	}
 	for _, f := range found {
 		line := strings.TrimSpace(f.Member + " " + string(f.Event) + f.Action + ": " + f.Text)
@@ -106,7 +106,11 @@ func (c *Crew) Targets() (targets []string, err error) {
 		return nil, nil
 	}
 	for _, d := range dirs {
-		list, err := c.Queue(d.Name())
+		target, err := url.PathUnescape(d.Name())
+		if err != nil {
+			continue // it is none of Pawl's
+		}
+		list, err := c.Queue(target)
 		if err != nil {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ func (m *Member) begin(a *Assignment, now time.Time) {
 }
 
 // plan completes the assignment of an attempt, and writes it before the member has it. Its branch is a
-// new one: what a task that was given up has left stays.
+// new one, of a name that no ref of Pawl has: what a task that was given up has left stays (C8).
 func (c *Crew) plan(ctx context.Context, m *Member, a *Assignment) error {
 	there, head, err := c.Repo.branch(ctx, a.Target)
 	if err != nil {
@@ -85,10 +85,11 @@ func (c *Crew) plan(ctx context.Context, m *Member, a *Assignment) error {
 	}
 	for n := a.Attempt; ; n++ {
 		a.Branch, a.Worktree = branchOf(m.ID, a.Task, n), c.worktreeOf(m.ID, a.Task, n)
-		if there, _, err = c.Repo.branch(ctx, a.Branch); err != nil {
+		used, err := c.Repo.git(ctx, "for-each-ref", "--count=1", "--format=%(refname)", "refs/heads/"+a.Branch, refs+"submitted/"+a.Branch, refs+"rescue/"+a.Branch, refs+"discarded/"+a.Branch)
+		if err != nil {
 			return err
 		}
-		if _, err := os.Lstat(a.Worktree); !there && errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(a.Worktree); used == "" && errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}

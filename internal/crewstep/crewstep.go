@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/worker"
 )
 
@@ -43,9 +43,13 @@ type Output struct {
 
 const (
 	actor     = "workflow"
-	lookEvery = time.Second // what others have done
+	lookEvery = time.Second      // what others have done
+	busyPause = 30 * time.Second // while the member does something else: the step takes no place of its worker
 	class     = "crew_failed"
 )
+
+// errBusy is returned by a step whose member does something else.
+var errBusy = errors.New("the member is busy")
 
 // Handler returns the handler of such steps.
 func Handler(c Config) worker.Handler {
@@ -55,7 +59,12 @@ func Handler(c Config) worker.Handler {
 			return nil, failure(err)
 		}
 		out, err := s.run(ctx)
-		if err != nil {
+		switch {
+		case errors.Is(err, errBusy):
+			return nil, worker.Snooze(busyPause)
+		case err != nil && ctx.Err() != nil:
+			return nil, failure(s.leave(ctx))
+		case err != nil:
 			return nil, failure(err)
 		}
 		return out, nil
@@ -76,8 +85,7 @@ type step struct {
 	log   *worker.Log
 	id    string // of the step
 	by    crew.Caller
-	state machine.State // that was noted last
-	waits bool          // it was noted that the member is busy
+	noted string // last
 }
 
 func (c Config) open(ctx context.Context, t *worker.Task) (*step, error) {
@@ -93,6 +101,9 @@ func (c Config) open(ctx context.Context, t *worker.Task) (*step, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "there is no folder " + dir + ", where the repository of the crew is looked for", Hint: "dir is relative to the folder of the job; name an absolute one, or submit the job with --dir"}
 	}
 	s.Crew, err = crew.Find(ctx, dir, c.State)
 	return s, err
@@ -111,7 +122,7 @@ func (s *step) run(ctx context.Context) (*Output, error) {
 			}
 		}
 		if !sleep.For(ctx, lookEvery) {
-			return nil, s.leave(ctx)
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -123,14 +134,14 @@ func (s *step) assigned(ctx context.Context) (*crew.Member, *crew.Assignment, er
 	if err != nil {
 		return nil, nil, err
 	}
-	if m.Epoch > 0 {
-		a, err := s.Assignment(m)
-		if err != nil && pawl.KindOf(err) != pawl.NotFound {
-			return nil, nil, err
-		}
-		if a != nil && a.Request == s.id {
-			return m, a, nil
-		}
+	a, epoch, err := s.AssignmentOf(m, s.id)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case a != nil && epoch == m.Epoch:
+		return m, a, nil
+	case a != nil: // it is over, and the member has gone on
+		return &crew.Member{ID: m.ID, State: lifecycle.MemberIdle, Epoch: epoch}, a, nil
 	}
 	by := s.by
 	by.Version = m.Version
@@ -143,16 +154,14 @@ func (s *step) assigned(ctx context.Context) (*crew.Member, *crew.Assignment, er
 		if string(m.Task) != s.Task {
 			return nil, nil, &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("member %s has failed at %s", m.ID, m.Task), Hint: "pawl crew reset " + m.ID + " makes it free"}
 		}
-		m, err = s.Retry(ctx, s.Member, by) // an earlier job has failed with it
+		m, err = s.Rest(ctx, s.Member, by) // an earlier job has failed with it
 	default:
-		if !s.waits {
-			s.waits = true
-			s.log.Notef("waiting for member %s, which works on %s", m.ID, m.Task)
-		}
-		return m, nil, nil
+		s.note("waiting for member %s, which works on %s", m.ID, m.Task)
+		return nil, nil, errBusy
 	}
-	if pawl.KindOf(err) == pawl.Conflict { // somebody else was faster
-		return m, nil, nil
+	if pawl.KindOf(err) == pawl.Conflict { // somebody else was faster, or has the task
+		s.note("%v", err)
+		return nil, nil, errBusy
 	}
 	return m, nil, err
 }
@@ -169,7 +178,7 @@ func (s *step) assign(ctx context.Context, by crew.Caller) (m *crew.Member, err 
 
 // advance does what comes next for the task of this step. It returns the output once the work has landed.
 func (s *step) advance(ctx context.Context, m *crew.Member, a *crew.Assignment) (*Output, error) {
-	s.note(m)
+	s.noteState(m)
 	switch m.State {
 	case lifecycle.MemberCompleted, lifecycle.MemberIdle:
 		return s.landed(ctx, m, a)
@@ -183,17 +192,27 @@ func (s *step) advance(ctx context.Context, m *crew.Member, a *crew.Assignment) 
 	return nil, s.passing(ctx, err)
 }
 
-// note notes the state of the member if it has changed.
-func (s *step) note(m *crew.Member) {
-	if m.State == s.state {
-		return
+// note notes something in the log of the step, unless it was the last.
+func (s *step) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); text != s.noted {
+		s.noted = text
+		s.log.Notef("%s", text)
 	}
-	s.state = m.State
+}
+
+// noteState notes the state of the member, and what keeps its work from landing.
+func (s *step) noteState(m *crew.Member) {
 	text := fmt.Sprintf("member %s is %s", m.ID, m.State)
 	if m.LastError != "" {
 		text += ": " + string(m.LastError)
 	}
-	s.log.Notef("%s", text)
+	if checks, err := s.Checked(m); err == nil && checks.Err() != nil && m.State == lifecycle.MemberInReview {
+		text += ": " + checks.Err().Error()
+	}
+	if _, err := s.AgentOf(m.ID); pawl.KindOf(err) == pawl.Invalid && (m.State == lifecycle.MemberAssigned || m.State == lifecycle.MemberWorking) {
+		text += "; it has no program of its own, so somebody has to start it: pawl crew start " + m.ID
+	}
+	s.note("%s", text)
 }
 
 // begin starts the program of a member that has one. Others start those of the rest.
@@ -218,10 +237,11 @@ func (s *step) start(ctx context.Context, id string) error {
 
 // passing notes an error that may pass: the step goes on.
 func (s *step) passing(ctx context.Context, err error) error {
-	if kind := pawl.KindOf(err); err == nil || ctx.Err() != nil || kind != pawl.Unavailable && kind != pawl.Conflict {
+	var loss *crew.LossError
+	if kind := pawl.KindOf(err); err == nil || ctx.Err() != nil || kind != pawl.Unavailable && kind != pawl.Conflict && !errors.As(err, &loss) {
 		return err
 	}
-	s.log.Notef("%v", err)
+	s.note("%v", err)
 	return nil
 }
 
@@ -261,7 +281,7 @@ func (s *step) leave(ctx context.Context) error {
 		return cause
 	}
 	by := s.by
-	by.Version, by.Reason = m.Version, fmt.Sprintf("step %s: %v", s.id, cause)
+	by.Epoch, by.Reason = m.Epoch, fmt.Sprintf("step %s: %v", s.id, cause)
 	if _, err := s.Cancel(ctx, m.ID, by); err != nil && pawl.KindOf(err) != pawl.Conflict {
 		return errors.Join(cause, err)
 	}
