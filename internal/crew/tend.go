@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Tend does for the whole crew what needs no person: it patrols, starts the programs of those who have a
-// task, and lands what waits. It returns what it has done, and what has failed, a line each.
-func (v *Advance) Tend(ctx context.Context) (done, failed []string, err error) {
+// Keep patrols, and starts the programs of those who have a task. It returns what it has done, and what has
+// failed, a line each.
+func (v *Advance) Keep(ctx context.Context) (done, failed []string, err error) {
 	found, err := v.Patrol(ctx, Patrol{Fix: true, Start: v.Start})
 	if err != nil && !errors.Is(err, ErrPatrolled) {
 		failed = append(failed, "patrol: "+err.Error())
@@ -28,9 +28,12 @@ func (v *Advance) Tend(ctx context.Context) (done, failed []string, err error) {
 			done = append(done, line)
 		}
 	}
-	if err := v.startAll(ctx, &done, &failed); err != nil {
-		return done, failed, err
-	}
+	return done, failed, v.startAll(ctx, &done, &failed)
+}
+
+// Test runs the gates on what was submitted, and lands what waits, which may take long. It returns the same as
+// Keep.
+func (v *Advance) Test(ctx context.Context) (done, failed []string, err error) {
 	errs, err := v.Everyone(ctx)
 	for id, e := range errs {
 		failed = append(failed, id+": "+e.Error())

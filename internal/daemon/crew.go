@@ -15,9 +15,10 @@ import (
 // CrewEvery is the time between two rounds in which a process tends its crew.
 const CrewEvery = 5 * time.Second
 
-// A tender tends a crew: as long as it runs, nobody has to patrol, start programs or land what waits.
+// A tender does its part of tending a crew: as long as both run, nobody has to patrol, start programs or land
+// what waits.
 type tender struct {
-	crew.Advance
+	round   func(context.Context) (done, failed []string, err error)
 	log     *slog.Logger
 	failing map[string]bool // what the last round could not do, and was logged
 
@@ -25,11 +26,19 @@ type tender struct {
 	seen server.Progress
 }
 
-// crewComponent returns the component that tends a crew. The process works without it, and since gates may
-// take long it never counts as stuck.
-func crewComponent(c *crew.Crew, start func(ctx context.Context, id string) error, log *slog.Logger) server.Component {
-	t := &tender{Advance: crew.Advance{Crew: c, Start: start, By: crew.Caller{Actor: "server"}}, log: log}
-	return server.Component{Name: "crew", Doc: "tends the crew of " + c.Repo.Root, Optional: true, Every: CrewEvery, Run: t.run, Progress: func() server.Progress {
+// crewComponents returns the components that tend a crew. The process works without them. Gates may take long,
+// so they are apart from patrols.
+func crewComponents(c *crew.Crew, start func(ctx context.Context, id string) error, log *slog.Logger) []server.Component {
+	by := crew.Caller{Actor: "server"}
+	keeper, tester := &crew.Advance{Crew: c, Start: start, By: by}, &crew.Advance{Crew: c, By: by}
+	return []server.Component{
+		(&tender{round: keeper.Keep, log: log}).component("crew", "patrols the crew of "+c.Repo.Root+", and starts its programs"),
+		(&tender{round: tester.Test, log: log}).component("crew-gates", "runs the gates of the crew of "+c.Repo.Root+", and lands what waits"),
+	}
+}
+
+func (t *tender) component(name, doc string) server.Component {
+	return server.Component{Name: name, Doc: doc, Optional: true, Every: CrewEvery, Run: t.run, Progress: func() server.Progress {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		return t.seen
@@ -39,7 +48,7 @@ func crewComponent(c *crew.Crew, start func(ctx context.Context, id string) erro
 func (t *tender) run(ctx context.Context) error {
 	for {
 		t.begins()
-		done, failed, err := t.Tend(ctx)
+		done, failed, err := t.round(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -64,7 +64,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		components = append(components, componentOf(p))
 	}
 	if d.Crew != nil {
-		components = append(components, crewComponent(d.Crew, d.Start, d.Log))
+		components = append(components, crewComponents(d.Crew, d.Start, d.Log)...)
 	}
 	var host *server.Host
 	name := fmt.Sprintf("%s-%d", d.Role, os.Getpid())
