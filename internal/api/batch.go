@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -76,15 +77,17 @@ func (s *Service) submitOnce(ctx context.Context, jobs []submission, c pawl.Chan
 	if err != nil {
 		return nil, err
 	}
+	// A job may have another workspace than the key, whose other batches must not share its key.
+	scoped := cmp.Or(workspace, pawl.DefaultWorkspace) + " " + c.RequestID
 	for i := range jobs {
 		if jobs[i].RequestID == "" {
-			jobs[i].RequestID = partKey("batch", c.RequestID, fmt.Sprint(i))
+			jobs[i].RequestID = partKey("batch", scoped, fmt.Sprint(i))
 		}
 	}
 	var out outcomes
 	whole := c
 	whole.RequestID = partKey("batch", c.RequestID, "answer")
-	stored, again, err := s.Engine.Remember(ctx, workspace, endpoint, whole, nil, func() (json.RawMessage, error) {
+	stored, again, err := s.Engine.Remember(ctx, workspace, endpoint, whole, asked, func() (json.RawMessage, error) {
 		made, err := s.submitEach(ctx, jobs)
 		if err != nil {
 			return nil, err
@@ -99,6 +102,8 @@ func (s *Service) submitOnce(ctx context.Context, jobs []submission, c pawl.Chan
 		return &answeredBatch{Body: out}, nil
 	case errors.Is(err, link.ErrKeyHeld):
 		return nil, link.KeyHeld(c.RequestID)
+	case errors.Is(err, link.ErrKeyReused): // the key has expired, and the answer under it has not
+		return nil, link.KeyReused(c.RequestID)
 	case err != nil:
 		return nil, err
 	}

@@ -1,11 +1,14 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
@@ -58,6 +61,7 @@ func TestBatchKeysInWorkspaces(t *testing.T) {
 	g := newGuarded(t)
 	admin, _ := g.token("admin", nil, "admin")
 	ci, _ := g.token("ci", []string{"builds"}, "operator")
+	made := map[any]bool{}
 	const source = `"source":"name: waits\nsteps: [{id: a, event: {name: go}}]\n"`
 	for _, c := range []struct {
 		who    string
@@ -68,10 +72,45 @@ func TestBatchKeysInWorkspaces(t *testing.T) {
 		{ci, 200, `{"request_id":"k","jobs":[{"workspace_id":"builds",` + source + `}]}`},
 		{admin, 200, `{"request_id":"k","jobs":[{` + source + `}]}`},
 		{admin, 422, `{"request_id":"k","jobs":[{"workspace_id":"builds",` + source + `}]}`},
+		// The second jobs of these have the same workspace, and the batches have not.
+		{admin, 200, `{"request_id":"two","jobs":[{` + source + `},{"workspace_id":"builds",` + source + `}]}`},
+		{admin, 200, `{"request_id":"two","jobs":[{"workspace_id":"builds",` + source + `},{"workspace_id":"builds",` + source + `}]}`},
 	} {
-		if a := g.as(c.who, "POST", "/api/jobs/batch", c.body); a.status != c.status {
+		a := g.as(c.who, "POST", "/api/jobs/batch", c.body)
+		if a.status != c.status {
 			t.Errorf("%s: %d %s, want %d", c.body, a.status, a.body, c.status)
 		}
+		if a.status != 200 {
+			continue
+		}
+		for _, item := range a.field(t, "items").([]any) {
+			receipt, _ := item.(map[string]any)["receipt"].(map[string]any)
+			if receipt == nil || made[receipt["id"]] {
+				t.Errorf("%s: %v, want a job of its own", c.body, item)
+				continue
+			}
+			made[receipt["id"]] = true
+		}
+	}
+}
+
+// TestBatchOutlivesItsKey: the answer to a batch expires a moment after its key; another batch under
+// the key does not get it (J8).
+func TestBatchOutlivesItsKey(t *testing.T) {
+	t.Parallel()
+	s := newSiteOn(t, pgtest.URL(t))
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	s.want(200, "POST", "/api/jobs/batch", `{"request_id":"b","jobs":[{"workflow":"order"}]}`)
+	conn, err := pgx.Connect(t.Context(), s.where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	if done, err := conn.Exec(t.Context(), "delete from idempotency where key = 'b'"); err != nil || done.RowsAffected() != 1 {
+		t.Fatalf("%v %v", done, err)
+	}
+	if a := s.want(422, "POST", "/api/jobs/batch", `{"request_id":"b","jobs":[{"workflow":"order"},{"workflow":"order"}]}`); a.field(t, "code") != "KEY_REUSED" || !strings.Contains(string(a.body), `\"b\"`) {
+		t.Errorf("%s", a.body)
 	}
 }
 
