@@ -91,7 +91,7 @@ func alsoStep(e *examiner, path string, v *document.Value, m map[string]any) {
 		}
 		allowed := stepKinds
 		if isHook(path) {
-			allowed = workKinds
+			allowed = hookWork
 		}
 		e.Report(v.Place, path, "the step does nothing", "give it one of "+strings.Join(allowed, ", "))
 	case 1:

@@ -141,9 +141,9 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "env", Shape: envShape,
 		Doc: "Environment variables of the step, on top of the workflow's. Of command and run only."},
 	{Name: "dir", Elsewhere: []string{"working-directory", "working_dir", "workdir", "cwd"}, Shape: textShape,
-		Doc: "The working directory of command and run, relative to that of the job; see What a command gets. Without it, that of the job."},
+		Doc: "The working directory of command and run; of crew a folder in its repository. It is relative to the working directory of the job; see What a command gets. Without it, that of the job."},
 	{Name: "output", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(OutputNone), string(OutputText), string(OutputLines), string(OutputJSON)}},
-		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text if an expression of the file uses the output, else none; for a handler json."},
+		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text if an expression of the file uses the output, else none. That of a handler or a crew is json or none, by default json."},
 	{Name: "timeout", Shape: durationShape,
 		Doc: "The limit of one attempt. Without it 24h."},
 	{Name: "retry", Fill: true, Shape: retryShape,
@@ -189,7 +189,7 @@ var hookKeys = []string{
 // and nothing would gather the outputs of instances.
 var hookShape = func() *document.Shape {
 	s := *stepShape
-	s.OneOf, s.Apart, s.Fields = workKinds, nil, slices.Clone(stepShape.Fields)
+	s.OneOf, s.Apart, s.Fields = hookWork, nil, slices.Clone(stepShape.Fields)
 	for i := range s.Fields {
 		s.Fields[i].Barred = notOfHooks(s.Fields[i].Name)
 	}
@@ -203,7 +203,7 @@ func notOfHooks(key string) *document.Judgement {
 	}
 	j := document.Refused("a hook has no %s", key)
 	if slices.Contains(stepKinds, key) {
-		j.Hint = "a hook is one of " + strings.Join(workKinds, ", ")
+		j.Hint = "a hook is one of " + strings.Join(hookWork, ", ")
 	}
 	return j
 }
@@ -279,10 +279,13 @@ var crewShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.F
 }}
 
 // stepKinds are the keys of which a step has exactly one.
-var stepKinds = slices.Concat(workKinds, []string{"crew", "approval", "sleep", "event", "workflow"})
+var stepKinds = slices.Concat(workKinds, []string{"approval", "sleep", "event", "workflow"})
 
-// workKinds are those that a worker runs. A hook is one of them.
-var workKinds = []string{"command", "run", "http", "handler"}
+// workKinds are those that a worker runs.
+var workKinds = slices.Concat(hookWork, []string{"crew"})
+
+// hookWork are those of them that a hook can be.
+var hookWork = []string{"command", "run", "http", "handler"}
 
 // reservedHandlers are names of what Pawl runs itself, now or later.
 var reservedHandlers = []string{"command", "run", "http", "handler", "approval", "sleep", "event", "workflow", "crew", "load"}
