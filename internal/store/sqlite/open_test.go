@@ -62,7 +62,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no folder":      {sqlite.Config{Path: filepath.Join(dir, "no", "x.db")}, pawl.Unavailable, "cannot be opened"},
 		"not a database": {sqlite.Config{Path: text}, pawl.Conflict, "not a SQLite database"},
 		"foreign":        {sqlite.Config{Path: foreign}, pawl.Conflict, "another program"},
-		"older":          {sqlite.Config{Path: older}, pawl.Conflict, "schema version 1, and this program needs 11"},
+		"older":          {sqlite.Config{Path: older}, pawl.Conflict, "schema version 1, and this program needs 12"},
 		"newer":          {sqlite.Config{Path: newer}, pawl.Conflict, "schema version 99, made by a newer pawl"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -199,8 +199,8 @@ func webhooksKeepTheFeed(e *env) {
 		e.ok(e.st.Maintain(e.ctx))
 	}
 	e.diff("rows of the feed", before, e.fedRows())
-	if events, _ := e.since(place, 100); len(events) != 15 {
-		e.Errorf("the webhook gets %d events, want the 15 of 5 jobs", len(events))
+	if events, _ := e.since(place, 100); len(events) != 16 {
+		e.Errorf("the feed has %d events, want the 15 of 5 jobs and that of the webhook", len(events))
 	}
 	e.moveWebhook(w, lifecycle.WebhookDelete)
 	for e.fedRows() > "1" && e.ctx.Err() == nil { // transactions of other tests may be older than these
