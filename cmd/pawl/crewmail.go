@@ -103,13 +103,15 @@ damaged are named on stderr.`,
 const crewPatrolLong = `Look after the crew. A member whose runner was killed is stale at once, and its task goes to the
 next attempt; one that others have started needs attention when it is silent for 5 minutes, is
 stale after 15, and has failed after as long again; a review needs attention after an hour, and
-is stale after two (timeouts in crew.yaml change that). Work that has changed since it was
-approved goes back to review. Messages of the types done and failed make the moves that they ask
-for. A state that was edited by hand is put aside. Programs whose next attempt is due, or whose
-work has come back, are started. Worktrees that nobody needs are removed, if nothing is lost.
+is stale after two, but waits for a decision all the same (timeouts in crew.yaml change that).
+Work that has changed since it was approved goes back to review. Messages of the types done and
+failed make the moves that they ask for. A state that was edited by hand is put aside. Programs
+whose next attempt is due, or whose work has come back, are started. Worktrees that nobody needs
+are removed, if nothing is lost.
 
-Without --fix the command only says what it would do. With --watch it goes on until Ctrl-C. Only
-one process patrols at a time (exit 6). The exit code is 1 if something cannot be done.`
+Without --fix the command only says what it would do. With --watch it goes on until Ctrl-C, with
+one list a round. Only one process patrols at a time (exit 6). The exit code is 1 if something
+cannot be done.`
 
 func (k *crewApp) newPatrol() *cobra.Command {
 	form, fix, every := formText, false, time.Duration(0)

@@ -17,11 +17,13 @@ import (
 // crewPause is the time between two readings of what others change.
 const crewPause = 300 * time.Millisecond
 
-// limited returns a context that ends after a timeout, if there is one.
-func limited(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc, error) {
+// limited returns a context that ends after a timeout, if there is one. It limits a wait only.
+func limited(ctx context.Context, wait bool, timeout time.Duration) (context.Context, context.CancelFunc, error) {
 	switch {
 	case timeout < 0:
 		return ctx, func() {}, usage("", "--timeout %s: want a duration of 0 or more", timeout)
+	case timeout > 0 && !wait:
+		return ctx, func() {}, usage("", "--timeout %s: want --wait with it", timeout)
 	case timeout == 0:
 		return ctx, func() {}, nil
 	}
@@ -35,9 +37,10 @@ func (k *crewApp) newReview() *cobra.Command {
 		Use: "review [MEMBER]", Short: "Show the review of a member's work",
 		Long: `Show what a member has submitted and what became of it. As long as nobody has decided, the gates
 of crew.yaml run on it first, unless they have passed already; they are commands that the target
-wants to succeed. The exit code is 0 once somebody has decided, 7 if a gate has failed, and 10
-before: a hook of an agent can use that. With --wait the command waits for the decision, for
---timeout at most.`,
+wants to succeed. The exit code is 0 once somebody has decided, 7 if a gate has failed, 6 if one
+could not be run, and 10 before: a hook of an agent can use that. With --wait the command waits
+for the decision. --timeout limits how long that takes, the gates included: a gate that still
+runs then is stopped, and runs again the next time.`,
 		Example: "  pawl crew review auth\n  pawl crew review --wait --timeout 1h",
 		Args:    want(0, 1, "one MEMBER"), ValidArgsFunction: k.completeMembers,
 		RunE: k.on(func(ctx context.Context, cr *crew.Crew, args []string) error {
@@ -45,7 +48,7 @@ before: a hook of an agent can use that. With --wait the command waits for the d
 			if err != nil {
 				return err
 			}
-			limit, cancel, err := limited(ctx, timeout)
+			limit, cancel, err := limited(ctx, wait, timeout)
 			if err != nil {
 				return err
 			}
@@ -56,7 +59,9 @@ before: a hook of an agent can use that. With --wait the command waits for the d
 			}
 			var checks *crew.Checks
 			if r.Pending() {
-				if checks, err = cr.Check(ctx, id); err != nil {
+				if checks, err = cr.Check(limit, id); limit.Err() != nil && ctx.Err() == nil {
+					console.Say(k.stderr, "warning", fmt.Sprintf("the gates have not ended within %s", timeout))
+				} else if err != nil {
 					return err
 				}
 			}
@@ -73,7 +78,7 @@ before: a hook of an agent can use that. With --wait the command waits for the d
 	}
 	k.bind(c, &form, "the review, with what it is about")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until somebody has decided")
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait at most; 0 is no limit")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: how long to wait at most; 0 is no limit")
 	return c
 }
 
@@ -192,7 +197,7 @@ func (k *crewApp) newMerge() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel, err := limited(ctx, timeout)
+			ctx, cancel, err := limited(ctx, wait, timeout)
 			if err != nil {
 				return err
 			}
@@ -213,7 +218,7 @@ func (k *crewApp) newMerge() *cobra.Command {
 	}
 	k.bind(c, &form, "what became of the work")
 	c.Flags().BoolVar(&wait, "wait", false, "land the queue until this work has landed or has come back")
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait at most; 0 is no limit")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: how long to wait at most; 0 is no limit")
 	c.Flags().IntVar(&priority, "priority", 0, "higher ones land first")
 	return c
 }
@@ -258,14 +263,8 @@ func (k *crewApp) newQueue() *cobra.Command {
 		Long:    "List the approved work that waits to land on a TARGET, in the order in which it will. The default\nis the branch that is checked out in the main worktree.",
 		Example: "  pawl crew queue\n  pawl crew queue release-2 --json",
 		Args:    want(0, 1, "one TARGET"),
-		RunE: k.on(func(ctx context.Context, cr *crew.Crew, args []string) (err error) {
-			target := optional(args)
-			if target == "" {
-				if target, err = cr.Repo.CurrentBranch(ctx); err != nil {
-					return err
-				}
-			}
-			list, err := cr.Queue(target)
+		RunE: k.on(func(ctx context.Context, cr *crew.Crew, args []string) error {
+			target, list, err := cr.QueueOf(ctx, optional(args))
 			if err != nil {
 				return err
 			}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -60,7 +63,8 @@ func (k *crewApp) newSpawn() *cobra.Command {
 --agent or the COMMAND is what "pawl crew start" and "run" start for it if they name nothing. An
 agent is a profile: aider, claude, codex, gemini, goose, script, or a file NAME.yaml in
 ~/.config/pawl/agents. A COMMAND is searched in PATH or, with a slash, from the worktree of the
-task. docs/crew.md says what it sees.`,
+task. docs/crew.md says what it sees. If the member exists already, the command sets what is
+started for it from now on, and changes nothing else.`,
 		Example: "  pawl crew spawn auth --agent claude\n  pawl crew spawn docs -- ./agent.sh",
 		Args:    k.wantBeforeDash(1, 1, "the id of a MEMBER"),
 	}
@@ -78,21 +82,38 @@ task. docs/crew.md says what it sees.`,
 				return err
 			}
 		}
-		m, err := cr.Spawn(ctx, names[0], crew.Move{Actor: by.Actor, Reason: o.reason})
-		if err != nil {
-			return err
-		}
-		if agent.Profile != "" || len(argv) > 0 {
-			if err := cr.SetAgent(m.ID, agent); err != nil {
-				return err
-			}
-		}
-		return k.changed(form, m)
+		return k.spawn(ctx, cr, names[0], agent, form, crew.Move{Actor: by.Actor, Reason: o.reason})
 	})
 	k.bind(c, &form, "the member")
 	bindReason(c, &o.reason)
 	c.Flags().StringVar(&agent.Profile, "agent", "", "the profile of an agent program")
 	return c
+}
+
+// spawn adds a member, or sets the program of one that exists. The program is set first: killed in
+// between, the command can be repeated.
+func (k *crewApp) spawn(ctx context.Context, cr *crew.Crew, id string, agent crew.Agent, form string, move crew.Move) error {
+	program := cmp.Or(agent.Profile, strings.Join(agent.Argv, " "))
+	if program != "" {
+		if err := cr.SetAgent(id, agent); err != nil {
+			return err
+		}
+	}
+	m, err := cr.Spawn(ctx, id, move)
+	if err == nil {
+		return k.changed(form, m)
+	}
+	there, unread := cr.Load(id)
+	switch {
+	case pawl.KindOf(err) != pawl.Conflict || unread != nil:
+		return err
+	case program == "":
+		return &pawl.Error{Kind: pawl.Conflict, Message: err.Error(), Hint: "set its program with --agent or a COMMAND after --"}
+	}
+	return k.show(form, there, func() error {
+		_, err := fmt.Fprintln(k.stdout, console.Printable(fmt.Sprintf("member %s exists, and is %s: its program is now %s", id, there.State, program)))
+		return err
+	})
 }
 
 func (k *crewApp) newSubmit() *cobra.Command {

@@ -58,7 +58,7 @@ var rows = map[string]row{
 	"crew request-changes":  {reach: onHost, writes: true},
 	"crew reset":            {reach: onHost, writes: true},
 	"crew retry":            {reach: onHost, writes: true},
-	"crew review":           {reach: onHost},
+	"crew review":           {reach: onHost, writes: true, notes: "runs the gates, and keeps their results"},
 	"crew run":              {reach: onHost, writes: true},
 	"crew send":             {reach: onHost, writes: true},
 	"crew show":             {reach: onHost},

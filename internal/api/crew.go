@@ -239,13 +239,7 @@ func (s *Service) listCrewQueue(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	target := in.Target
-	if target == "" {
-		if target, err = c.Repo.CurrentBranch(ctx); err != nil {
-			return nil, err
-		}
-	}
-	all, err := c.Queue(target)
+	target, all, err := c.QueueOf(ctx, in.Target)
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,8 @@ func driveCrew(t *testing.T, d *drive) {
 	d.want(409, "GET", docs+"/diff", "")
 	d.want(200, "GET", auth+"/log?lines=3", "")
 	d.want(200, "GET", "/api/crew/queue", "")
+	d.want(200, "GET", "/api/crew/queue?target=main", "")
+	d.want(404, "GET", "/api/crew/queue?target=nowhere", "")
 	if state := d.want(200, "GET", auth, "").field(t, "review_state"); state != "pending" {
 		t.Errorf("the review is %v", state)
 	}

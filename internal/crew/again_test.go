@@ -121,6 +121,12 @@ func TestStaleReviews(t *testing.T) {
 	c.ok(lifecycle.MemberWorking)(c.RequestChanges(ctx, "auth", "", by))
 	c.ok(lifecycle.MemberInReview)(c.Submit(ctx, "auth", ann))
 	stale()
+	if r, err := c.Reviewed(ctx, "auth"); err != nil || !r.Pending() {
+		t.Errorf("a stale review: %+v, %v", r, err)
+	}
+	if _, err := c.Check(ctx, "auth"); err != nil {
+		t.Errorf("the gates on a stale review: %v", err)
+	}
 	c.ok(lifecycle.MemberApproved)(c.Approve(ctx, "auth", "", ann))
 }
 

@@ -82,7 +82,9 @@ type Reviewed struct {
 }
 
 // Pending reports whether somebody has to decide.
-func (r *Reviewed) Pending() bool { return r.State == lifecycle.MemberInReview }
+func (r *Reviewed) Pending() bool {
+	return r.State == lifecycle.MemberInReview || r.State == lifecycle.MemberStale && r.Decision == reviewPending
+}
 
 // Reviewed returns the review of a member's work.
 func (c *Crew) Reviewed(ctx context.Context, id string) (*Reviewed, error) {

@@ -105,7 +105,7 @@ func (c *Crew) Check(ctx context.Context, id string) (*Checks, error) {
 
 // trialOf returns the trial of what a member has submitted.
 func (c *Crew) trialOf(ctx context.Context, m *Member) (*trial, error) {
-	if m.State != lifecycle.MemberInReview && m.State != lifecycle.MemberApproved {
+	if m.State != lifecycle.MemberInReview && m.State != lifecycle.MemberApproved && (m.State != lifecycle.MemberStale || m.Review != reviewPending) {
 		return nil, pawl.Errorf(pawl.Conflict, "member %s is %s: it has submitted nothing to review", m.ID, m.State)
 	}
 	r, err := c.Review(m)
