@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/pawl-dev/pawl"
@@ -53,13 +55,23 @@ func (v *verifier) start(ctx context.Context, s *Service) (verification, error) 
 	v.end = end
 	v.running.Go(func() {
 		defer end()
-		verdict, err := s.Engine.VerifyTrail(own, pawl.ID{}, v.checked)
+		verdict, err := v.examine(own, s)
 		if err != nil && own.Err() == nil {
 			s.Log.Error("the audit trails could not be verified", "error", err)
 		}
 		v.done(s, verdict, err)
 	})
 	return v.last, nil
+}
+
+// examine examines all trails. A panic is its error: it must not end the process.
+func (v *verifier) examine(ctx context.Context, s *Service) (verdict *pawl.Verdict, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return s.Engine.VerifyTrail(ctx, pawl.ID{}, v.checked)
 }
 
 // checked notes progress.

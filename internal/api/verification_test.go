@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,11 +21,14 @@ type examiner struct {
 	access.Source
 	begun   chan func(entries int64)
 	verdict chan *pawl.Verdict // nil: it fails
+	fault   chan string        // with which it panics
 }
 
 func (e *examiner) VerifyTrail(ctx context.Context, _ pawl.ID, each func(entries int64)) (*pawl.Verdict, error) {
 	e.begun <- each
 	select {
+	case v := <-e.fault:
+		panic(v)
 	case v := <-e.verdict:
 		if v == nil {
 			return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the database is gone"}
@@ -69,7 +73,7 @@ func standAt(t *testing.T, method, url string, want int) (s stand) {
 func TestVerificationBesideRequests(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
-	e := &examiner{begun: make(chan func(int64)), verdict: make(chan *pawl.Verdict)}
+	e := &examiner{begun: make(chan func(int64)), verdict: make(chan *pawl.Verdict), fault: make(chan string)}
 	service := api.New(api.Config{Engine: e, Program: "test", Now: time.Now, Log: log})
 	server := httptest.NewServer(api.Guard(service, api.GuardConfig{Log: log}))
 	t.Cleanup(server.Close)
@@ -102,6 +106,13 @@ func TestVerificationBesideRequests(t *testing.T) {
 	e.verdict <- nil
 	if s := ended(); s.ID != second.ID || s.Status != "failed" || s.Verdict != nil || s.Error != "the database is gone" {
 		t.Errorf("a failure: %+v", s)
+	}
+
+	third := standAt(t, "POST", server.URL, 202)
+	<-e.begun
+	e.fault <- "the trail is longer than it is"
+	if s := ended(); s.ID != third.ID || s.Status != "failed" || s.Verdict != nil || s.Error == "" || strings.Contains(s.Error, "longer") {
+		t.Errorf("a panic: %+v", s)
 	}
 
 	standAt(t, "POST", server.URL, 202)

@@ -313,9 +313,9 @@ func (e *Engine) newRunner() *webhook.Runner {
 	r := webhook.NewRunner(e.cfg.Webhooks)
 	r.Source, r.Events, r.Log, r.Jitter = e.store, e.feed, e.log, e.cfg.Jitter
 	r.Sender = webhook.NewSender(e.cfg.Webhooks)
-	r.Move = func(ctx context.Context, id pawl.ID, version int64, event machine.Event, reason string) error {
-		_, err := e.act(ctx, nil, &moveWebhook{id: id, event: event, version: version, note: decide.Note{Reason: reason}}, pawl.Change{})
-		return err
+	r.Move = func(ctx context.Context, id pawl.ID, version int64, event machine.Event, reason string) (int64, error) {
+		done, err := e.act(ctx, nil, &moveWebhook{id: id, event: event, version: version, note: decide.Note{Reason: reason}}, pawl.Change{})
+		return done.Sequence, err
 	}
 	return r
 }

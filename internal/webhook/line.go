@@ -34,6 +34,8 @@ type line struct {
 	end    context.CancelFunc
 	done   chan struct{}
 
+	raised int64 // the version of the webhook, if the line itself has moved it; 0: that of w
+
 	place   store.WebhookPlace
 	sent    map[string]int64 // by entity, the last of its moves delivered since the place has moved
 	pending []store.Delivery // not saved yet
@@ -43,6 +45,9 @@ type line struct {
 	failing atomic.Bool
 	waits   atomic.Int64 // the time of the event that is being delivered; 0: none
 }
+
+// version returns the version of the webhook that has the URL and the secret that the line uses.
+func (l *line) version() int64 { return cmp.Or(l.raised, l.w.Version()) }
 
 // over reports whether the line has ended.
 func (l *line) over() bool {
@@ -177,8 +182,12 @@ func (l *line) pass(ctx context.Context, b *feed.Batch) error {
 // gap records that events are missing, and tells the receiver.
 func (l *line) gap(ctx context.Context, reason string) error {
 	l.r.Log.Warn("events of a webhook are missing", "webhook", l.w.Name, "reason", reason)
-	if err := l.move(ctx, 0, lifecycle.WebhookGap, "events are missing: "+reason); err != nil {
+	version, err := l.move(ctx, 0, lifecycle.WebhookGap, "events are missing: "+reason)
+	if err != nil {
 		return err
+	}
+	if version == l.version()+1 { // nobody else has changed it since it was read
+		l.raised = version
 	}
 	now := time.Now()
 	l.place.GapAt, l.place.Gap = now.UnixMicro(), reason
@@ -186,15 +195,16 @@ func (l *line) gap(ctx context.Context, reason string) error {
 }
 
 // move moves the webhook, unless its state has no such move any more, or it has another version; 0 is
-// any.
-func (l *line) move(ctx context.Context, version int64, event machine.Event, reason string) error {
-	return l.insist(ctx, func() error {
-		err := l.r.Move(ctx, l.w.ID, version, event, reason)
+// any. It returns the version that it has then; 0: it was not moved.
+func (l *line) move(ctx context.Context, version int64, event machine.Event, reason string) (now int64, err error) {
+	err = l.insist(ctx, func() error {
+		now, err = l.r.Move(ctx, l.w.ID, version, event, reason)
 		if err != nil && pawl.KindOf(err) == pawl.Conflict {
 			return nil
 		}
 		return err
 	})
+	return now, err
 }
 
 // advance sets the place behind what was delivered; without a token it stays.
@@ -265,9 +275,12 @@ func (l *line) failed(ctx context.Context, result *Result) error {
 	default:
 		return nil
 	}
-	l.r.Log.Warn("a webhook is disabled", "webhook", l.w.Name, "reason", why)
-	if err := l.move(ctx, l.w.Version(), lifecycle.WebhookDisable, why); err != nil {
+	version, err := l.move(ctx, l.version(), lifecycle.WebhookDisable, why)
+	if err != nil {
 		return err
+	}
+	if version != 0 {
+		l.r.Log.Warn("a webhook is disabled", "webhook", l.w.Name, "reason", why)
 	}
 	return errDisabled
 }

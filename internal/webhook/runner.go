@@ -36,10 +36,10 @@ type Runner struct {
 	Sender *Sender
 	Log    *slog.Logger
 
-	// Move moves a webhook of a version, or of any if that is 0, by WebhookDisable or WebhookGap. An
-	// error of kind Conflict says that the table has no such move from its state, or that it has
-	// another version.
-	Move func(ctx context.Context, id pawl.ID, version int64, event machine.Event, reason string) error
+	// Move moves a webhook of a version, or of any if that is 0, by WebhookDisable or WebhookGap,
+	// and returns the version that it has then, at least 1. An error of kind Conflict says that the
+	// table has no such move from its state, or that it has another version.
+	Move func(ctx context.Context, id pawl.ID, version int64, event machine.Event, reason string) (int64, error)
 
 	// Round is called at the end of each look for webhooks.
 	Round func(error)

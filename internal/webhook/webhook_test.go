@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
 
@@ -219,13 +220,43 @@ func TestDisableIsOfAVersion(t *testing.T) {
 	r := NewRunner(Config{})
 	r.Source, r.Log = saves{}, slog.New(slog.DiscardHandler)
 	var version int64
-	r.Move = func(_ context.Context, _ pawl.ID, v int64, _ machine.Event, _ string) error {
+	r.Move = func(_ context.Context, _ pawl.ID, v int64, _ machine.Event, _ string) (int64, error) {
 		version = v
-		return pawl.Errorf(pawl.Conflict, "it has changed")
+		return 0, pawl.Errorf(pawl.Conflict, "it has changed")
 	}
 	l := &line{r: r, w: &pawl.Webhook{Record: pawl.Record{Seq: 7}}}
 	if err := l.failed(t.Context(), &Result{Status: http.StatusGone}); !errors.Is(err, errDisabled) || version != 7 {
 		t.Errorf("moved version %d, %v", version, err)
+	}
+}
+
+// TestDisableAfterAGap: a gap raises the version of a webhook, so that it is given up as it is then;
+// unless somebody else has changed it meanwhile.
+func TestDisableAfterAGap(t *testing.T) {
+	t.Parallel()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	defer receiver.Close()
+	for changes, want := range map[int64]int64{0: 9, 1: 7} {
+		r := NewRunner(Config{})
+		r.Source, r.Log, r.Sender = saves{}, slog.New(slog.DiscardHandler), NewSender(Config{})
+		defer r.Sender.Close()
+		stored, disabled := 7+changes, int64(0)
+		r.Move = func(_ context.Context, _ pawl.ID, v int64, event machine.Event, _ string) (int64, error) {
+			if event == lifecycle.WebhookDisable {
+				disabled = v
+			}
+			stored++
+			return stored, nil
+		}
+		l := &line{r: r, w: &pawl.Webhook{Record: pawl.Record{Seq: 7}, WebhookTarget: pawl.WebhookTarget{URL: receiver.URL}}, sent: map[string]int64{}, saved: time.Now()}
+		for range 2 {
+			if err := l.gap(t.Context(), store.GapOld); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.failed(t.Context(), &Result{Status: http.StatusGone}); !errors.Is(err, errDisabled) || disabled != want {
+			t.Errorf("after %d other changes and 2 gaps: version %d is disabled, want %d; %v", changes, disabled, want, err)
+		}
 	}
 }
 

@@ -73,15 +73,15 @@ func (db *DB) countMoves(ctx context.Context, f *store.MoveFilter, m *store.Move
 func narrowed(f *store.MoveFilter, list bool, workspace string, args []any) (string, []any) {
 	sql := ""
 	if f.Actor != "" {
-		args = append(args, f.Actor)
+		args = append(args, storable(f.Actor))
 		sql = fmt.Sprintf(" and a.actor = $%d", len(args))
-		if list {
+		if list && plain([]byte(f.Actor)) {
 			args = append(args, store.Listed(f.Actor))
 			sql = fmt.Sprintf(" and (a.actor = $%d or strpos(a.%s, $%d) > 0)", len(args)-1, more, len(args))
 		}
 	}
 	if len(f.Workspaces) > 0 {
-		args = append(args, f.Workspaces)
+		args = append(args, storables(f.Workspaces))
 		sql += fmt.Sprintf(" and %s = any($%d::text[])", workspace, len(args))
 	}
 	return sql, args

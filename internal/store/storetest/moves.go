@@ -44,6 +44,8 @@ func movesByTime(e *env) {
 		{Machines: everyMachine, To: 1 << 60, Workspaces: []string{"v"}},
 		{Machines: everyMachine, To: 1 << 60, Workspaces: []string{"v", "w"}, Actor: "suite"},
 		{Machines: everyMachine, From: 1 << 60, To: 1 << 61},
+		{Machines: everyMachine, To: 1 << 60, Actor: "a\x00\xff"}, // what no text of PostgreSQL holds
+		{Machines: everyMachine, To: 1 << 60, Workspaces: []string{"v", "v\x00", "\xff"}},
 	} {
 		got, err := e.st.Moves(e.ctx, f)
 		e.ok(err)
