@@ -70,7 +70,7 @@ func (k *crewApp) assign(ctx context.Context, cr *crew.Crew, id, task string, o 
 	if err != nil {
 		return nil, err
 	}
-	return cr.AssignChecked(ctx, id, o.Task, by)
+	return cr.Assign(ctx, id, o.Task, by)
 }
 
 // text returns the contents of a file, or of stdin for "-", and nothing for no name.

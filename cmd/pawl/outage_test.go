@@ -130,7 +130,7 @@ func TestPostgresIsAway(t *testing.T) {
 	}
 }
 
-// duringAnOutage checks what those see who use a server whose database is away.
+// duringAnOutage checks what users of a server see while its database is unavailable.
 func (f *fleet) duringAnOutage(s *answering, cookies []*http.Cookie) {
 	f.t.Helper()
 	f.until("the server is not ready", func() bool {

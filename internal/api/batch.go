@@ -40,8 +40,8 @@ func (o *outcomes) settled() bool {
 	})
 }
 
-// answeredBatch is the answer to a batch.
-type answeredBatch struct {
+// batchResponse is the response to a batch.
+type batchResponse struct {
 	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
 	Body     outcomes
 }
@@ -49,24 +49,24 @@ type answeredBatch struct {
 func (s *Service) submitJobs(ctx context.Context, in *struct {
 	Key
 	Body batch
-}) (*answeredBatch, error) {
+}) (*batchResponse, error) {
 	c, err := in.change(ctx, Note{RequestID: in.Body.RequestID})
 	if err != nil {
 		return nil, err
 	}
 	if c.RequestID == "" {
 		out, err := s.submitEach(ctx, in.Body.Jobs)
-		return &answeredBatch{Body: out}, err
+		return &batchResponse{Body: out}, err
 	}
 	return s.submitOnce(ctx, in.Body.Jobs, c)
 }
 
-var errUnsettled = errors.New("the answer is not to be kept")
+var errUnsettled = errors.New("the response is not stored")
 
 // submitOnce submits jobs once for each key. The key holds what is asked; each job is committed with
-// a key of its own, which is made of it; the answer as a whole is kept before it is sent. So after a
+// a key of its own, derived from it; the whole response is stored before it is sent. So after a
 // crash the same request makes the jobs that are missing, and no job twice.
-func (s *Service) submitOnce(ctx context.Context, jobs []submission, c pawl.Change) (*answeredBatch, error) {
+func (s *Service) submitOnce(ctx context.Context, jobs []submission, c pawl.Change) (*batchResponse, error) {
 	const endpoint = "POST /api/jobs/batch"
 	workspace := jobs[0].Workspace
 	asked := slices.Clone(jobs)
@@ -99,16 +99,16 @@ func (s *Service) submitOnce(ctx context.Context, jobs []submission, c pawl.Chan
 	})
 	switch {
 	case errors.Is(err, errUnsettled):
-		return &answeredBatch{Body: out}, nil
+		return &batchResponse{Body: out}, nil
 	case errors.Is(err, link.ErrKeyHeld):
 		return nil, link.KeyHeld(c.RequestID)
-	case errors.Is(err, link.ErrKeyReused): // the key has expired, and the answer under it has not
+	case errors.Is(err, link.ErrKeyReused): // the key has expired, and the response stored under it has not
 		return nil, link.KeyReused(c.RequestID)
 	case err != nil:
 		return nil, err
 	}
 	out = outcomes{}
-	return &answeredBatch{Replayed: replayedHeader(again), Body: out}, json.Unmarshal(stored, &out)
+	return &batchResponse{Replayed: replayedHeader(again), Body: out}, json.Unmarshal(stored, &out)
 }
 
 // partKey returns the key of a part of a request with a key.

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
 
-// TestBatchOnce: a batch with a key has one effect; its answer, refusals of single jobs included, is
+// TestBatchOnce: a batch with a key has one effect; its response, refusals of single jobs included, is
 // replayed byte for byte, whatever has changed since, and for nobody else (J8).
 func TestBatchOnce(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestBatchKeysInWorkspaces(t *testing.T) {
 	}
 }
 
-// TestBatchOutlivesItsKey: the answer to a batch expires a moment after its key; another batch under
+// TestBatchOutlivesItsKey: the response to a batch expires a moment after its key; another batch under
 // the key does not get it (J8).
 func TestBatchOutlivesItsKey(t *testing.T) {
 	t.Parallel()
@@ -115,24 +115,24 @@ func TestBatchOutlivesItsKey(t *testing.T) {
 }
 
 // TestIdenticalBatchesAtOnce: 40 identical batches at the same time make their jobs once, and get the
-// same answer (J8).
+// same response (J8).
 func TestIdenticalBatchesAtOnce(t *testing.T) {
 	t.Parallel()
 	for kind, s := range map[string]*site{"sqlite": newSite(t), "postgres": newSiteOn(t, pgtest.URL(t))} {
 		s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
 		batch := text(map[string]any{"request_id": "same", "jobs": slices.Repeat([]any{map[string]any{"workflow": "order"}}, 20)})
-		answers := make([]string, 40)
+		responses := make([]string, 40)
 		var all sync.WaitGroup
-		for i := range answers {
+		for i := range responses {
 			all.Go(func() {
 				a := s.do("POST", "/api/jobs/batch", batch)
-				answers[i] = fmt.Sprintf("%d %s", a.status, a.body)
+				responses[i] = fmt.Sprintf("%d %s", a.status, a.body)
 			})
 		}
 		all.Wait()
-		slices.Sort(answers)
-		if different := slices.Compact(answers); len(different) != 1 || different[0][:4] != "200 " {
-			t.Errorf("%s: there are %d answers, want one: %.2000q", kind, len(different), different)
+		slices.Sort(responses)
+		if different := slices.Compact(responses); len(different) != 1 || different[0][:4] != "200 " {
+			t.Errorf("%s: there are %d responses, want one: %.2000q", kind, len(different), different)
 		}
 		if n := len(s.want(200, "GET", "/api/jobs?limit=100", "").field(t, "items").([]any)); n != 20 {
 			t.Errorf("%s: there are %d jobs, want 20", kind, n)

@@ -300,7 +300,7 @@ func (s *Service) assignCrewTask(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	if _, err := c.AssignChecked(ctx, in.Member, crew.Task{ID: b.Task, Target: b.Target, Base: b.Base, Prompt: b.Prompt, MaxAttempts: b.MaxAttempts}, by); err != nil {
+	if _, err := c.Assign(ctx, in.Member, crew.Task{ID: b.Task, Target: b.Target, Base: b.Base, Prompt: b.Prompt, MaxAttempts: b.MaxAttempts}, by); err != nil {
 		return nil, crewError(err)
 	}
 	return shownMember(c, in.Member)

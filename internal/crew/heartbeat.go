@@ -49,6 +49,18 @@ func (f *Folder) Beat(id string, epoch int64, note string) (*Beat, error) {
 	return b, f.Disk.Replace(f.heartbeat(id), append(text, '\n'))
 }
 
+// BeatOf is Beat for whoever may not know the epoch: 0 is the present one.
+func (c *Crew) BeatOf(id string, epoch int64, note string) (*Beat, error) {
+	if epoch == 0 {
+		m, err := c.Load(id)
+		if err != nil {
+			return nil, err
+		}
+		epoch = m.Epoch
+	}
+	return c.Beat(id, epoch, note)
+}
+
 // LastBeat returns the last heartbeat of a member, or nil if there was none. Any program may write
 // the file: one that has no instant of the machine's clock is read as well (see [Folder.Silence]).
 func (f *Folder) LastBeat(id string) (*Beat, error) {

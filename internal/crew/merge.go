@@ -8,15 +8,6 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// The states of a Landing.
-const (
-	Landed     = landedState
-	Conflict   = conflict
-	GateFailed = gateFailed
-	HeadMoved  = headMoved
-	Gone       = gone
-)
-
 // A ReturnedError says that work has not landed, and why.
 type ReturnedError struct{ Landing }
 
@@ -53,27 +44,24 @@ func (m *Merger) became(ctx context.Context, e *Entry) (*Landing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Landing{Entry: *e, State: gone, Reason: string(member.LastError)}
+	l := &Landing{Entry: *e, State: Gone, Reason: string(member.LastError)}
 	switch {
 	case member.Epoch != e.Epoch:
 		l.Reason = "the member works on something else"
 	case member.State == lifecycle.MemberCompleted:
-		l.State = landedState
+		l.State = Landed
 		if c, err := m.tested(member); err != nil {
 			return nil, err
 		} else if c != nil {
 			l.Commit = c.Commit
 		}
 	case member.State == lifecycle.MemberInReview:
-		l.State = headMoved
+		l.State = HeadMoved
 	case backEvents[string(member.Attention)].event == lifecycle.MemberMergeConflict:
 		l.State = string(member.Attention)
 	}
 	return l, nil
 }
-
-// Queued is the state of a Landing that waits.
-const Queued = "queued"
 
 // NewMerger returns a merger for whoever lands work.
 func NewMerger(c *Crew, by Caller) *Merger {

@@ -129,13 +129,14 @@ type Landing struct {
 	Reason string `json:"reason,omitempty"` // why it has not landed
 }
 
-// The outcomes of a Landing.
+// The states of a Landing.
 const (
-	landedState = "landed"
-	conflict    = "conflict"    // with the target: back to work
-	gateFailed  = "gate_failed" // likewise
-	headMoved   = "head_moved"  // it is not what was approved: back to review
-	gone        = "gone"        // the member no longer has the work, or it is not approved
+	Queued     = "queued" // it waits
+	Landed     = "landed"
+	Conflict   = "conflict"    // with the target: back to work
+	GateFailed = "gate_failed" // likewise
+	HeadMoved  = "head_moved"  // it is not what was approved: back to review
+	Gone       = "gone"        // the member no longer has the work, or it is not approved
 )
 
 // A Merger lands what waits, one at a time.
@@ -205,7 +206,7 @@ func (e *EntryError) Unwrap() error { return e.Err }
 
 // land lands an entry.
 func (m *Merger) land(ctx context.Context, e Entry) (*Landing, error) {
-	l := &Landing{Entry: e, State: gone, Reason: "the member no longer has this work, or it is not approved"}
+	l := &Landing{Entry: e, State: Gone, Reason: "the member no longer has this work, or it is not approved"}
 	member, err := m.Settle(ctx, e.Member)
 	if err != nil {
 		return nil, err
@@ -291,7 +292,7 @@ func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *A
 		return nil, err
 	}
 	if head != r.Head {
-		return nil, m.back(ctx, l, member, headMoved, fmt.Sprintf("the branch is at %s, and %s was approved", short(head), short(r.Head)))
+		return nil, m.back(ctx, l, member, HeadMoved, fmt.Sprintf("the branch is at %s, and %s was approved", short(head), short(r.Head)))
 	}
 	old, config, err := m.Repo.target(ctx, a.Target)
 	if err != nil {
@@ -301,13 +302,13 @@ func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *A
 	var clash *ConflictError
 	switch {
 	case errors.As(err, &clash):
-		return nil, m.back(ctx, l, member, conflict, clash.Error())
+		return nil, m.back(ctx, l, member, Conflict, clash.Error())
 	case err != nil:
 		return nil, err
 	case c.Old != old: // and its configuration may be another one
 		return nil, ErrMoved
 	case c.Patch != r.Patch:
-		return nil, m.back(ctx, l, member, headMoved, fmt.Sprintf("on %s it changes something else than what was approved", short(c.Old)))
+		return nil, m.back(ctx, l, member, HeadMoved, fmt.Sprintf("on %s it changes something else than what was approved", short(c.Old)))
 	}
 	checks, _, err := m.tried(ctx, &trial{member, a, c.Commit, c.Old, config.Gates})
 	if err != nil {
@@ -316,7 +317,7 @@ func (m *Merger) candidate(ctx context.Context, l *Landing, member *Member, a *A
 	var refused *GateError
 	switch err := checks.Refusal().err(); {
 	case errors.As(err, &refused):
-		return nil, m.back(ctx, l, member, gateFailed, refused.Error())
+		return nil, m.back(ctx, l, member, GateFailed, refused.Error())
 	case err != nil:
 		return nil, err
 	}
@@ -349,9 +350,9 @@ var backEvents = map[string]struct {
 	event     machine.Event
 	attention text
 }{
-	conflict:   {lifecycle.MemberMergeConflict, "conflict"},
-	gateFailed: {lifecycle.MemberMergeConflict, "gate_failed"},
-	headMoved:  {lifecycle.MemberHeadMoved, ""},
+	Conflict:   {lifecycle.MemberMergeConflict, "conflict"},
+	GateFailed: {lifecycle.MemberMergeConflict, "gate_failed"},
+	HeadMoved:  {lifecycle.MemberHeadMoved, ""},
 }
 
 // back sends a member back to work or to review.
@@ -361,7 +362,7 @@ func (m *Merger) back(ctx context.Context, l *Landing, member *Member, state, re
 	_, err := m.act(ctx, member.ID, by, func(*Member) (*Move, error) {
 		move := by.move(func(m *Member) {
 			m.LastError, m.Attention = text(reason), backEvents[state].attention
-			if m.Review = reviewChanges; state == headMoved {
+			if m.Review = reviewChanges; state == HeadMoved {
 				m.Review = reviewPending
 			}
 		})
@@ -394,7 +395,7 @@ func (m *Merger) completed(ctx context.Context, l *Landing, member *Member, a *A
 	if err := m.settleRequest(ctx, member, a, c.Commit); err != nil {
 		return nil, err // the entry stays until it is settled
 	}
-	l.State, l.Commit, l.Reason = landedState, c.Commit, ""
+	l.State, l.Commit, l.Reason = Landed, c.Commit, ""
 	var loss *LossError
 	if err := m.Repo.RemoveWorktree(ctx, a.Worktree, a.Branch, a.Target); err != nil && !errors.As(err, &loss) { // what it has beside stays
 		return nil, err

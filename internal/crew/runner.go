@@ -149,6 +149,19 @@ func (c *Crew) RunAll(ctx context.Context, id string, next func(*Member) (Progra
 	}
 }
 
+// RunOnce is RunAll without further attempts.
+func (c *Crew) RunOnce(ctx context.Context, id string, next func(*Member) (Program, error), by Caller, begun func(*Member)) (*Member, error) {
+	m, err := c.Settle(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := next(m)
+	if err != nil {
+		return nil, err
+	}
+	return c.Run(ctx, id, p, by, begun)
+}
+
 // lockRun takes the locks of a run.
 func lockRun(id, dir string) (runner, tree *durable.Lock, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // others only ask whether it is held
@@ -277,7 +290,7 @@ func (c *Crew) conclude(ctx context.Context, id string, e *Exit, by Caller) (*Me
 	if err != nil || m.Epoch != by.Epoch || m.State != lifecycle.MemberWorking {
 		return m, err
 	}
-	if back, err := c.unanswered(ctx, m); err != nil || back {
+	if back, err := c.cameBackUnchanged(ctx, m); err != nil || back {
 		return m, err
 	}
 	switch {
@@ -315,9 +328,9 @@ func (c *Crew) submitAtLast(ctx context.Context, id string, by Caller) (m *Membe
 	return m, err
 }
 
-// unanswered reports whether the work of a member has come back while its program was at its end: the
-// program has not answered, so the next run will.
-func (c *Crew) unanswered(ctx context.Context, m *Member) (bool, error) {
+// cameBackUnchanged reports whether the work of a member has come back while its program was at its end: the
+// program has changed nothing since, so the next run will.
+func (c *Crew) cameBackUnchanged(ctx context.Context, m *Member) (bool, error) {
 	back, err := c.cameBack(m)
 	if err != nil || !back {
 		return false, err

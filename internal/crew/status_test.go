@@ -231,8 +231,8 @@ func TestPrompts(t *testing.T) {
 	t.Parallel()
 	c := newCamp(t, "auth")
 	for _, prompt := range []string{strings.Repeat("x", MaxPrompt+1), "a\x00b", "\xff"} {
-		c.refuses("the prompt")(c.AssignChecked(t.Context(), "auth", Task{ID: "t1", Target: "main", Prompt: prompt}, ann))
+		c.refuses("the prompt")(c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main", Prompt: prompt}, ann))
 	}
-	c.ok(lifecycle.MemberAssigned)(c.AssignChecked(t.Context(), "auth", Task{ID: "t1", Target: "main", Prompt: strings.Repeat("x", MaxPrompt)}, ann))
+	c.ok(lifecycle.MemberAssigned)(c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main", Prompt: strings.Repeat("x", MaxPrompt)}, ann))
 	c.ok(lifecycle.MemberInReview)(c.Run(t.Context(), "auth", script(`test "${#PAWL_PROMPT}" = 65536 && git commit -q --allow-empty -m work`), ann, nil))
 }

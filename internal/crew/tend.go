@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
-// Keep patrols, and starts the programs of those who have a task. It returns what it has done, and what has
+// PatrolAndStart patrols, and starts the programs of those who have a task. It returns what it has done, and what has
 // failed, a line each.
-func (v *Advance) Keep(ctx context.Context) (done, failed []string, err error) {
+func (v *Advance) PatrolAndStart(ctx context.Context) (done, failed []string, err error) {
 	found, err := v.Patrol(ctx, Patrol{Fix: true, Start: v.Start})
 	if err != nil && !errors.Is(err, ErrPatrolled) {
 		failed = append(failed, "patrol: "+err.Error())
@@ -31,9 +31,9 @@ func (v *Advance) Keep(ctx context.Context) (done, failed []string, err error) {
 	return done, failed, v.startAll(ctx, &done, &failed)
 }
 
-// Test runs the gates on what was submitted, and lands what waits, which may take long. It returns the same as
-// Keep.
-func (v *Advance) Test(ctx context.Context) (done, failed []string, err error) {
+// TestAndLand runs the gates on what was submitted, and lands what waits, which may take long. It returns the same as
+// PatrolAndStart.
+func (v *Advance) TestAndLand(ctx context.Context) (done, failed []string, err error) {
 	errs, err := v.Everyone(ctx)
 	for id, e := range errs {
 		failed = append(failed, id+": "+e.Error())

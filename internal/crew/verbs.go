@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/durable"
@@ -29,13 +31,21 @@ type Task struct {
 
 const defaultAttempts = 3
 
+// MaxPrompt is the longest prompt of a task, in bytes: programs get it as a variable.
+const MaxPrompt = 64 << 10
+
 // Assign gives a task to an idle member. A task is with one member at a time.
 func (c *Crew) Assign(ctx context.Context, id string, t Task, by Caller) (*Member, error) {
 	if err := CheckTask(t.ID); err != nil {
 		return nil, err
 	}
-	if t.MaxAttempts < 0 {
+	switch {
+	case t.MaxAttempts < 0:
 		return nil, pawl.Errorf(pawl.Invalid, "max_attempts is %d; allowed: 1 or more", t.MaxAttempts)
+	case len(t.Prompt) > MaxPrompt:
+		return nil, pawl.Errorf(pawl.Invalid, "the prompt has more than %d bytes; name a file of the repository in it instead", MaxPrompt)
+	case !utf8.ValidString(t.Prompt) || strings.ContainsRune(t.Prompt, 0):
+		return nil, pawl.Errorf(pawl.Invalid, "the prompt of the task is no text; allowed: UTF-8 without NUL")
 	}
 	release, err := c.taskLock(ctx, t.ID)
 	if err != nil {

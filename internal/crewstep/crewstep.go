@@ -173,7 +173,7 @@ func (s *step) assign(ctx context.Context, by crew.Caller) (m *crew.Member, err 
 			return nil, err
 		}
 	}
-	return s.AssignChecked(ctx, s.Member, crew.Task{ID: s.Task, Target: target, Prompt: s.Prompt, MaxAttempts: s.MaxAttempts}, by)
+	return s.Assign(ctx, s.Member, crew.Task{ID: s.Task, Target: target, Prompt: s.Prompt, MaxAttempts: s.MaxAttempts}, by)
 }
 
 // advance does what comes next for the task of this step. It returns the output once the work has landed.

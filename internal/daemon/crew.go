@@ -30,10 +30,10 @@ type tender struct {
 // so they are apart from patrols.
 func crewComponents(c *crew.Crew, start func(ctx context.Context, id string) error, log *slog.Logger) []server.Component {
 	by := crew.Caller{Actor: "server"}
-	keeper, tester := &crew.Advance{Crew: c, Start: start, By: by}, &crew.Advance{Crew: c, By: by}
+	patrol, gates := &crew.Advance{Crew: c, Start: start, By: by}, &crew.Advance{Crew: c, By: by}
 	return []server.Component{
-		(&tender{round: keeper.Keep, log: log}).component("crew", "patrols the crew of "+c.Repo.Root+", and starts its programs"),
-		(&tender{round: tester.Test, log: log}).component("crew-gates", "runs the gates of the crew of "+c.Repo.Root+", and lands what waits"),
+		(&tender{round: patrol.PatrolAndStart, log: log}).component("crew", "patrols the crew of "+c.Repo.Root+", and starts its programs"),
+		(&tender{round: gates.TestAndLand, log: log}).component("crew-gates", "runs the gates of the crew of "+c.Repo.Root+", and lands what waits"),
 	}
 }
 
