@@ -94,6 +94,7 @@ generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/machinedoc
 	$(GO) run ./internal/lab/workflowschema
 	$(GO) run ./internal/lab/apidoc
+	cd proto && npx --yes @bufbuild/buf@1.73.0 generate
 
 verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of
 	$(WITH_POSTGRES) $(GO) test ./internal/engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m

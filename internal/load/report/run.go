@@ -1,0 +1,43 @@
+// Package report keeps the results of load runs as folders, and reads, shows and compares them (L7).
+package report
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/spec"
+)
+
+// A Run is what a controller knows of a run that has ended.
+type Run struct {
+	ID      string
+	Config  []byte // the file, as it was given
+	Test    *spec.Test
+	Started time.Time // the coordinated start; zero if there was none
+	Ended   time.Time
+	Outcome string // "completed", "failed", "aborted"
+	Reason  string // why it has failed or was aborted
+	Agents  []Agent
+}
+
+// An Agent is one agent's part in a run.
+type Agent struct {
+	Index   int
+	Address string
+	Info    *loadpb.AgentInfo
+	Status  loadpb.Status
+	Error   *loadpb.Error
+	Clock   Clock
+	// Skew is how long after the coordinated start its first and its last thread have begun, by
+	// the controller's clock. Clock.Bound is its uncertainty.
+	Skew    [2]time.Duration
+	Result  []byte // the records, as FetchResult sends them; nil if there is none
+	Dropped int64  // statistics that gave way to newer ones
+}
+
+// A Clock is an agent's clock as the controller has measured it.
+type Clock struct {
+	Offset time.Duration // the agent's clock less the controller's
+	Bound  time.Duration // half of the least round trip: the offset is at most that far from the truth
+	Probes int
+}

@@ -1,0 +1,144 @@
+// Package stats adds up what threads, seconds and agents have counted. Percentiles come from
+// added histograms and are never averaged (L7).
+//
+// The package is pure: no clock, no I/O, no randomness.
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/internal/load/histogram"
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+)
+
+// A Key is what is counted apart.
+type Key struct {
+	Operation string
+	SizeClass string // "" for operations without data
+}
+
+// A Counter is what was done of one key.
+type Counter struct {
+	Operations uint64
+	Bytes      uint64
+	Errors     map[string]uint64    // by class; nil if there are none
+	Service    histogram.Histogram  // from the beginning of an operation
+	Response   *histogram.Histogram // from the time at which it was due; nil without a rate
+}
+
+// A Table has the counters of a thread, an interval, an agent or a whole run.
+type Table map[Key]*Counter
+
+// Add adds what an agent has sent. The error names the key whose histogram is not well-formed;
+// those before it were added.
+func (t Table) Add(sent []*loadpb.OperationStats) error {
+	for _, s := range sent {
+		k := Key{s.GetOperation(), s.GetSizeClass()}
+		c := t.at(k)
+		if err := c.add(s); err != nil {
+			return fmt.Errorf("statistics of %s %s: %w", k.Operation, k.SizeClass, err)
+		}
+	}
+	return nil
+}
+
+// Merge adds another table.
+func (t Table) Merge(other Table) {
+	for k, from := range other {
+		c := t.at(k)
+		c.Operations += from.Operations
+		c.Bytes += from.Bytes
+		c.count(from.Errors)
+		c.Service.Merge(&from.Service)
+		if from.Response != nil {
+			c.response().Merge(from.Response)
+		}
+	}
+}
+
+// Keys returns the keys in the order of their names.
+func (t Table) Keys() []Key {
+	keys := make([]Key, 0, len(t))
+	for k := range t {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.SizeClass, b.SizeClass))
+	})
+	return keys
+}
+
+// Proto returns the table as it is sent, in the order of Keys.
+func (t Table) Proto() []*loadpb.OperationStats {
+	var all []*loadpb.OperationStats
+	for _, k := range t.Keys() {
+		c := t[k]
+		all = append(all, &loadpb.OperationStats{
+			Operation: k.Operation, SizeClass: k.SizeClass,
+			Operations: c.Operations, Bytes: c.Bytes, Errors: c.Errors,
+			Service: Encode(&c.Service), Response: Encode(c.Response),
+		})
+	}
+	return all
+}
+
+// Encode returns a histogram as it is sent; nil for nil.
+func Encode(h *histogram.Histogram) *loadpb.Histogram {
+	if h == nil {
+		return nil
+	}
+	return &loadpb.Histogram{
+		Count: h.Count(), SumNs: h.Sum(), MinNs: uint64(h.Min()), MaxNs: uint64(h.Max()), Buckets: h.AppendBuckets(nil),
+	}
+}
+
+// Decode returns a histogram that was sent; an empty one for nil.
+func Decode(h *loadpb.Histogram) (*histogram.Histogram, error) {
+	return histogram.Decode(h.GetSumNs(), int64(h.GetMinNs()), int64(h.GetMaxNs()), h.GetBuckets())
+}
+
+func (t Table) at(k Key) *Counter {
+	c := t[k]
+	if c == nil {
+		c = &Counter{}
+		t[k] = c
+	}
+	return c
+}
+
+func (c *Counter) add(s *loadpb.OperationStats) error {
+	service, err := Decode(s.GetService())
+	if err != nil {
+		return err
+	}
+	response, err := Decode(s.GetResponse())
+	if err != nil {
+		return err
+	}
+	c.Operations += s.GetOperations()
+	c.Bytes += s.GetBytes()
+	c.count(s.GetErrors())
+	c.Service.Merge(service)
+	if s.GetResponse() != nil {
+		c.response().Merge(response)
+	}
+	return nil
+}
+
+func (c *Counter) count(errors map[string]uint64) {
+	for class, n := range errors {
+		if c.Errors == nil {
+			c.Errors = map[string]uint64{}
+		}
+		c.Errors[class] += n
+	}
+}
+
+func (c *Counter) response() *histogram.Histogram {
+	if c.Response == nil {
+		c.Response = &histogram.Histogram{}
+	}
+	return c.Response
+}
