@@ -103,10 +103,9 @@ func (e *Engine) Stuck(ctx context.Context, q pawl.JobQuery, still time.Duration
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, jobs...)
-	}
-	if q.Limit > 0 {
-		all = all[:min(len(all), q.Limit)]
+		if all = append(all, jobs...); q.Limit > 0 && len(all) >= q.Limit {
+			return all[:q.Limit], nil
+		}
 	}
 	return all, err
 }

@@ -52,7 +52,7 @@ type tally struct {
 // An overview is what needs a person.
 type overview struct {
 	Approvals tally            `json:"approvals" doc:"Steps that wait for a decision."`
-	Stuck     []pawl.StuckJob  `json:"stuck" doc:"Up to 10 jobs in which nothing has moved for 10 minutes though it should: as list-jobs has them with stuck."`
+	Stuck     []pawl.StuckJob  `json:"stuck" doc:"Up to 10 jobs in which nothing has moved for 10 minutes though it should: as list-jobs has them with stuck; as of 5 seconds ago at most."`
 	Failed    tally            `json:"failed" doc:"Jobs that were made in the last 24 hours and have failed, up to 100."`
 	Newest    []pawl.JobView   `json:"failed_jobs" doc:"The newest 10 of them, without bodies."`
 	Counts    pawl.Counts      `json:"counts"`
@@ -66,7 +66,9 @@ func (s *Service) getOverview(ctx context.Context, in *struct{ OfWorkspace }) (*
 	if o.Approvals.Count, o.Approvals.More, err = s.Engine.CountApprovals(ctx, in.Workspace, maxCount); err != nil {
 		return nil, err
 	}
-	if o.Stuck, err = s.Engine.Stuck(ctx, pawl.JobQuery{Workspace: in.Workspace, Limit: maxOverview, Stuck: quietFor}, quietFor); err != nil {
+	if o.Stuck, err = s.stuck.of(ctx, in.Workspace, func() ([]pawl.StuckJob, error) {
+		return s.Engine.Stuck(ctx, pawl.JobQuery{Workspace: in.Workspace, Limit: maxOverview, Stuck: quietFor}, quietFor)
+	}); err != nil {
 		return nil, err
 	}
 	failed, next, err := s.Engine.JobPage(ctx, pawl.JobQuery{Workspace: in.Workspace, Statuses: []machine.State{lifecycle.JobFailed},

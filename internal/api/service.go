@@ -86,6 +86,7 @@ type Service struct {
 	huma huma.API
 
 	examiner  *examiner
+	stuck     stuckLists
 	listeners listeners
 	verifier  verifier
 	waiting   chan struct{} // one for each request that waits for a job
@@ -98,8 +99,8 @@ type Service struct {
 // New returns a service on an engine.
 func New(c Config) *Service {
 	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{},
-		examiner: &examiner{examine: c.Examine, now: c.Now, busy: make(chan struct{}, 1)},
-		waiting:  make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
+		examiner: &examiner{examine: c.Examine, now: c.Now, busy: make(chan struct{}, 1)}, stuck: stuckLists{now: c.Now},
+		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
 		listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
