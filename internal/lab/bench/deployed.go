@@ -51,17 +51,20 @@ type Deployed struct {
 	still   func(context.Context) (bool, error)
 	closed  func() error
 
-	hands []*hand
-	ran   atomic.Int64
-	ended chan error // of a process that has ended too early
+	hands  []*hand
+	ran    atomic.Int64
+	ending atomic.Bool
+	ended  chan error // of a process that has ended too early
 }
 
 // Deploy returns a deployment whose processes command makes, all of one system. still reports
 // whether nothing is left to do; it is asked when the workers have begun all jobs. closed is
 // called at the end.
 func Deploy(d Deployment, command func(Task) *exec.Cmd, still func(context.Context) (bool, error), closed func() error) *Deployed {
-	return &Deployed{Deployment: d, command: command, still: still, closed: closed, ended: make(chan error, 100)}
+	return &Deployed{Deployment: d, command: command, still: still, closed: closed, ended: make(chan error, d.Servers+d.Workers+d.Submitters)}
 }
+
+var errEarly = errors.New("too early, by itself")
 
 // PIDs returns the processes.
 func (d *Deployed) PIDs() (pids []int) {
@@ -178,6 +181,7 @@ func (d *Deployed) Close() error {
 }
 
 func (d *Deployed) end() (err error) {
+	d.ending.Store(true)
 	for _, h := range d.hands {
 		h.orders.Close()
 	}
@@ -218,12 +222,12 @@ func (d *Deployed) start(t Task) error {
 	d.hands = append(d.hands, h)
 	h.over.Go(func() {
 		h.err = errors.Join(h.read(out, &d.ran), h.cmd.Wait())
+		if h.err == nil && !d.ending.Load() {
+			h.err = errEarly
+		}
 		if h.err != nil {
 			h.err = fmt.Errorf("a %s has ended: %w\n%s", h.role, h.err, bytes.TrimSpace(h.stderr.Bytes()))
-		}
-		select {
-		case d.ended <- h.err:
-		default:
+			d.ended <- h.err
 		}
 	})
 	return nil
