@@ -54,7 +54,7 @@ CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal
 
 check: export PAWL_TEST_POSTGRES = none
 
-.PHONY: help build demo check test race lint generate verify bench bench-supervise peers supervisors chaos soak clean
+.PHONY: help build demo check test race lint generate verify bench bench-supervise peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -135,6 +135,10 @@ peers: ## hold Pawl against River in the same run, on PostgreSQL and on SQLite (
 	cd internal/lab/peers/sqlite && $(GO) build -o ../../../../bin/peers-sqlite .
 	$(GO) run ./internal/lab/pgtest/run -durable -- bin/peers $(PEERS)
 	bin/peers-sqlite $(PEERS)
+
+peers-deployed: ## the same on PostgreSQL with servers, workers and submitters in processes of their own
+	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
+	$(GO) run ./internal/lab/pgtest/run -durable -- bin/peers -deployed $(PEERS)
 
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000

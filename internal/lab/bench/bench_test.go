@@ -12,7 +12,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if task := os.Getenv("PAWL_BENCH_TASK"); task != "" {
+		os.Exit(play(task))
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 var small = bench.Sizes{Jobs: 200, Graphs: 5, FanOuts: 1, Samples: 2, Idle: time.Microsecond, Rate: 1000, Sustain: 20 * time.Millisecond}
 

@@ -58,6 +58,7 @@ type Figures struct {
 	StepRate float64 `json:"steps_per_second,omitempty"` // of throughput
 	P50      Millis  `json:"p50_ms,omitempty"`           // of latency
 	P99      Millis  `json:"p99_ms,omitempty"`           // of latency
+	P999     Millis  `json:"p999_ms,omitempty"`          // of latency
 }
 
 // Millis is a duration in milliseconds.

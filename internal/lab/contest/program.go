@@ -36,11 +36,16 @@ func (p *Program) Scaled(n bench.Sizes) bench.Sizes {
 	return n
 }
 
+// Scale returns how much there is to do, against the default.
+func (p *Program) Scale() float64 { return p.scale }
+
+// Words returns the words of which a workload has one in its name. Every name has "".
+func (p *Program) Words() []string { return strings.Split(p.only, ",") }
+
 // Run runs a contest in those of the named workloads that the flags select. It writes
 // progress to standard error and the outcome to standard output.
 func (p *Program) Run(ctx context.Context, c Contest, workloads []string) error {
-	c.Rounds = max(1, p.rounds)
-	for _, w := range bench.Select(strings.Split(p.only, ",")...) {
+	for _, w := range bench.Select(p.Words()...) {
 		if slices.Contains(workloads, w.Name) {
 			c.Workloads = append(c.Workloads, w)
 		}
@@ -48,17 +53,29 @@ func (p *Program) Run(ctx context.Context, c Contest, workloads []string) error 
 	if len(c.Workloads) == 0 {
 		return fmt.Errorf("-only %s: want a word of one of: %s", p.only, strings.Join(workloads, "; "))
 	}
-	c.Progress = func(workload string, round int, who, what string) {
-		fmt.Fprintf(os.Stderr, "%s, round %d: %s: %s\n", workload, round, who, what)
-	}
-	o, err := c.Run(ctx)
+	o, err := p.Measure(ctx, c)
 	if err != nil {
 		return err
 	}
+	return p.Write(o, c.Entrants[0].Name)
+}
+
+// Measure runs a contest as often as the flags say, and writes progress to standard error.
+func (p *Program) Measure(ctx context.Context, c Contest) (*Outcome, error) {
+	c.Rounds = max(1, p.rounds)
+	c.Progress = func(workload string, round int, who, what string) {
+		fmt.Fprintf(os.Stderr, "%s, round %d: %s: %s\n", workload, round, who, what)
+	}
+	return c.Run(ctx)
+}
+
+// Write writes an outcome to standard output, as the flags say. first is the entrant that the
+// others are compared with.
+func (p *Program) Write(o *Outcome, first string) error {
 	if p.json {
 		e := json.NewEncoder(os.Stdout)
 		e.SetIndent("", "  ")
 		return e.Encode(o)
 	}
-	return o.WriteTable(os.Stdout, c.Entrants[0].Name)
+	return o.WriteTable(os.Stdout, first)
 }

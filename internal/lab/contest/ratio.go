@@ -31,13 +31,14 @@ const (
 	StepRate    = "steps/s"
 	P50         = "p50 ms"
 	P99         = "p99 ms"
+	P999        = "p99.9 ms"
 	Transitions = "transitions/s"
 	ClientCPU   = "client CPU s per 1000 jobs"
 	ServerCPU   = "server CPU s per 1000 jobs"
 	BothCPU     = "both CPU s per 1000 jobs"
 )
 
-var measures = []string{JobRate, StepRate, P50, P99, Transitions, ClientCPU, ServerCPU, BothCPU}
+var measures = []string{JobRate, StepRate, P50, P99, P999, Transitions, ClientCPU, ServerCPU, BothCPU}
 
 // An Aim is the limit of a ratio. Either AtLeast or AtMost is 0.
 type Aim struct {
@@ -71,6 +72,8 @@ func (t Turn) of(measure string) float64 {
 		return float64(t.P50)
 	case P99:
 		return float64(t.P99)
+	case P999:
+		return float64(t.P999)
 	case Transitions:
 		if t.Workload == bench.EndToEnd && t.Transitions == 0 {
 			return t.JobRate * bench.Budget.Audit

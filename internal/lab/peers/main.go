@@ -33,7 +33,12 @@ func run(ctx context.Context) error {
 	var p contest.Program
 	p.Flags(flag.CommandLine)
 	url := flag.String("postgres", os.Getenv("PAWL_TEST_POSTGRES"), "URL of a PostgreSQL database that may be written to")
+	deployed := flag.Bool("deployed", false, "measure systems whose servers, workers and submitters are processes of their own")
+	task := flag.String("task", "", "be one of these processes (for this program itself)")
 	flag.Parse()
+	if *task != "" {
+		return playTask(ctx, *task)
+	}
 	if *url == "" {
 		return fmt.Errorf("-postgres: want the URL of a database; make peers starts one")
 	}
@@ -46,6 +51,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer done()
+	if *deployed {
+		return runDeployed(ctx, &p, schemas, postmaster, p.Words())
+	}
 	c := contest.Contest{
 		Entrants: entrants(&p, schemas), Aims: aims, Bare: schemas[0].Bare,
 		CPU: func() contest.CPU { return contest.Used(postmaster) },

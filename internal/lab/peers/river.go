@@ -44,6 +44,9 @@ type riverSystem struct {
 	ended  sync.Map // of flows that a caller waits for: the channel to close
 	ran    atomic.Int64
 	due    int64
+
+	hand   *bench.Hand // in a process of a deployment
+	output string      // of each of its jobs; "" for none
 }
 
 // openRiver opens a client without workers. The joins of diamonds are counted in a table, as a
@@ -131,10 +134,25 @@ func (r *riverSystem) Drain(ctx context.Context) error {
 		if r.ran.Load() < r.due {
 			return false, nil
 		}
-		var open bool
-		err := r.pool.QueryRow(ctx, "select exists (select from river_job where state in ('available', 'running', 'retryable', 'scheduled', 'pending'))").Scan(&open)
-		return !open, err
+		return r.still(ctx)
 	})
+}
+
+// still reports whether no job is left to do.
+func (r *riverSystem) still(ctx context.Context) (bool, error) {
+	var open bool
+	err := r.pool.QueryRow(ctx, "select exists (select from river_job where state in ('available', 'running', 'retryable', 'scheduled', 'pending'))").Scan(&open)
+	return !open, err
+}
+
+// insert inserts jobs of one step with the times at which they were due.
+func (r *riverSystem) insert(ctx context.Context, due []int64, body string) error {
+	batch := make([]river.InsertManyParams, len(due))
+	for i, at := range due {
+		batch[i].Args = noopArgs{Flow: r.flow.Add(1), Due: at, Body: body}
+	}
+	_, err := r.client.InsertManyFast(ctx, batch)
+	return err
 }
 
 // Run implements bench.System. The end is known from the worker of the last

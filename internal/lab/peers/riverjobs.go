@@ -12,7 +12,9 @@ import (
 
 // noopArgs belong to a job of one step, which River completes by itself, many at once.
 type noopArgs struct {
-	Flow int64 `json:"flow"`
+	Flow int64  `json:"flow"`
+	Due  int64  `json:"due,omitempty"`
+	Body string `json:"body,omitempty"`
 }
 
 func (noopArgs) Kind() string { return "noop" }
@@ -22,9 +24,15 @@ type noopWorker struct {
 	system *riverSystem
 }
 
-func (w *noopWorker) Work(context.Context, *river.Job[noopArgs]) error {
+func (w *noopWorker) Work(ctx context.Context, job *river.Job[noopArgs]) error {
 	w.system.began()
 	w.system.ran.Add(1)
+	if w.system.hand != nil {
+		w.system.hand.Began(job.Args.Due)
+	}
+	if w.system.output != "" {
+		return river.RecordOutput(ctx, w.system.output)
+	}
 	return nil
 }
 

@@ -1,0 +1,94 @@
+package bench_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/lab/bench"
+)
+
+// play is this program as a process of a deployment.
+func play(text string) int {
+	var t bench.Task
+	err := json.Unmarshal([]byte(text), &t)
+	if err == nil {
+		err = new(bench.Hand).Play(context.Background(), os.Stdin, os.Stdout, func(ctx context.Context, h *bench.Hand) (bench.Part, error) { return bench.OpenPawl(ctx, t, h) })
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// TestDeployments: a server, two workers and two submitters, each a process, do all jobs of each
+// kind of deployment, and an offered rate has latencies.
+func TestDeployments(t *testing.T) {
+	t.Parallel()
+	for _, d := range []bench.Deployment{
+		{Name: "backlog", Jobs: 51, Backlog: true},
+		{Name: "live", Jobs: 51, Payload: 2000, Kinds: 3},
+		{Name: "offered", Jobs: 20, Rate: 1000},
+	} {
+		t.Run(d.Name, func(t *testing.T) {
+			t.Parallel()
+			d.Servers, d.Workers, d.Submitters, d.Capacity = 1, 2, 2, 5
+			url := filepath.Join(t.TempDir(), "pawl.db")
+			s := deploy(t, d, func(task bench.Task) *exec.Cmd {
+				task.URL = url
+				text, err := json.Marshal(task)
+				if err != nil {
+					t.Error(err)
+				}
+				cmd := exec.Command("/usr/bin/env", "PAWL_BENCH_TASK="+string(text), os.Args[0])
+				return cmd
+			}, url)
+			w := d.Workload()
+			if err := w.Before(t.Context(), s, bench.Sizes{}); err != nil {
+				t.Fatal(err)
+			}
+			f, err := w.Measure(t.Context(), s, bench.Sizes{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Jobs != d.Jobs || (f.JobRate > 0) != (d.Rate == 0) || (f.P999 > 0) != (d.Rate > 0) {
+				t.Errorf("%+v", f)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAProcessThatEndsEarly: it is named, with what it has said, and nothing waits for it.
+func TestAProcessThatEndsEarly(t *testing.T) {
+	t.Parallel()
+	d := bench.Deployment{Name: "backlog", Jobs: 5, Backlog: true, Workers: 1, Submitters: 1}
+	s := deploy(t, d, func(bench.Task) *exec.Cmd { return exec.Command("sh", "-c", "echo no database >&2") }, filepath.Join(t.TempDir(), "pawl.db"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := d.Workload().Before(ctx, s, bench.Sizes{})
+	if err == nil || !strings.Contains(err.Error(), "has ended") || !strings.Contains(err.Error(), "no database") {
+		t.Errorf("%v, want what the process has said", err)
+	}
+	if err := s.Close(); err == nil {
+		t.Error("closing says nothing of it")
+	}
+}
+
+func deploy(t *testing.T, d bench.Deployment, command func(bench.Task) *exec.Cmd, url string) *bench.Deployed {
+	t.Helper()
+	still, closed, err := bench.PawlStill(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bench.Deploy(d, command, still, closed)
+}
