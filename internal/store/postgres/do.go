@@ -42,9 +42,20 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 			return err
 		}
 	}
+	outdated, err := db.transact(ctx, q, decide)
+	if outdated {
+		db.cache.invalidate(q) // so that the next try reads
+		_, err = db.transact(ctx, q, decide)
+	}
+	return err
+}
+
+// transact reads, decides, writes and commits. It returns true if nothing has happened because
+// rows that were recalled are outdated.
+func (db *DB) transact(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) (outdated bool, err error) {
 	conn, facts, err := db.begin(ctx, q)
 	if err != nil {
-		return err
+		return false, err
 	}
 	// If decide panics, the connection is released within a transaction; the pool then closes
 	// it.
@@ -52,18 +63,18 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
 		db.rollback(ctx, conn)
-		return err
+		return facts.recalled, err
 	}
 	w, err := encode(facts, ch)
 	if err != nil {
 		db.rollback(ctx, conn)
-		return err
+		return false, err
 	}
 	if err = db.commit(ctx, conn, w, writeLimit); err == nil {
 		db.cache.put(facts, ch, &w.stamp)
 		db.running.see(w, ch)
 	}
-	return err
+	return facts.recalled && (errors.Is(err, store.ErrStale) || code(err) == codeLockTimeout), err
 }
 
 // begin opens a transaction and reads what q asks for. A failure here comes before any

@@ -23,6 +23,9 @@
 //	       keep the rows that were written, with the
 //	       transaction that made them (rowcache.go)
 //
+// If a query asks for claims beside such rows, as the report of a worker does, pipeline 1 reads
+// and locks the claims alone, and pipeline 2 verifies what was recalled from the cache.
+//
 // A commit takes at most two round trips, whatever the number of its records, and one if no
 // other process has touched the rows meanwhile. The cache knows the version of a row by its
 // xmin: an optimistic transaction writes only if each row still has that version. Otherwise
@@ -56,9 +59,11 @@
 // # Locks
 //
 // Within a transaction rows are locked in the order pools, schedules, tokens, pauses of queues,
-// webhooks, workers, jobs, steps, each by key; claims skip locked rows. Transactions of one handle on the same job wait for
-// each other before they begin (reserve.go). The mutexes in memory are leaves; session.mu is
-// held while its connection is used.
+// webhooks, workers, jobs, steps, each by key; claims skip locked rows. Rows that were recalled
+// beside claims are locked after these, and waited for 50 ms at most; then they are read in
+// order. Transactions of one handle on the same job wait for each other before they begin
+// (reserve.go). The mutexes in memory are leaves; session.mu is held while its connection is
+// used.
 //
 // # Failures
 //

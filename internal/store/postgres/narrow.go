@@ -100,18 +100,18 @@ func one(sql string, all []column) string {
 	})
 }
 
-// A narrowRows is the rows of a narrow update.
+// A narrowRows is the rows of a narrow update: cached ones, or such that were read.
 type narrowRows struct {
 	*rows
-	narrow     *narrow
-	optimistic bool
+	narrow *narrow
+	cached bool
 }
 
-func (l *narrow) collect(f *reading, n int) narrowRows {
+func (l *narrow) collect(cached bool, n int) narrowRows {
 	switch {
-	case f.optimistic && n <= oneByOne:
+	case cached && n <= oneByOne:
 		return narrowRows{collectFlat(l.knownColumns, 1), l, true} // mostly
-	case f.optimistic:
+	case cached:
 		return narrowRows{collect(l.knownColumns, n), l, true}
 	}
 	return narrowRows{collect(l.readColumns, n), l, false}
@@ -119,7 +119,7 @@ func (l *narrow) collect(f *reading, n int) narrowRows {
 
 // at begins a row: its place, or its version.
 func (r narrowRows) at(p place, v xid) {
-	if r.optimistic {
+	if r.cached {
 		r.xid(v)
 		return
 	}
@@ -128,9 +128,10 @@ func (r narrowRows) at(p place, v xid) {
 
 // A foundRow is a row as it was when it was read or cached.
 type foundRow[R any] struct {
-	place place
-	xid   xid // 0: not known
-	was   R   // without bodies
+	place  place // unless it is cached
+	xid    xid   // 0: not known
+	cached bool
+	was    R // without bodies
 }
 
 // add adds an update, unless it changes more than the columns of l.
@@ -145,38 +146,53 @@ func (l *narrowOf[R]) add(w *writing, r narrowRows, f *foundRow[R], u store.Upda
 	return true
 }
 
-// foundJob reads a job and its place.
+// foundJob reads a job and its place. A cached row stays: the decision is on it, and its version
+// is what has to be verified.
 func (r *reading) foundJob(c *cursor) *pawl.Job {
-	j := jobTable.read(c)
-	r.jobs[j.Key()] = &foundRow[pawl.Job]{was: *j, place: c.place()}
+	j, at := jobTable.read(c), c.place()
+	if f := r.jobs[j.Key()]; f == nil || !f.cached {
+		r.jobs[j.Key()] = &foundRow[pawl.Job]{was: *j, place: at}
+	}
 	return j
 }
 
 func (r *reading) foundStep(c *cursor) *pawl.Step {
-	s := stepTable.read(c)
-	r.steps[s.StepKey] = &foundRow[pawl.Step]{was: *s, place: c.place()}
+	s, at := stepTable.read(c), c.place()
+	if f := r.steps[s.StepKey]; f == nil || !f.cached {
+		r.steps[s.StepKey] = &foundRow[pawl.Step]{was: *s, place: at}
+	}
 	return s
 }
 
 // moveJobs writes the narrow updates of jobs, and returns the others.
 func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
-	moved, counted := moveJobs.collect(f, len(updates)), countJobs.collect(f, len(updates))
-	apart := f.countedApart(updates)
+	read, cached, others := apart(f.jobs, updates, (*pawl.Job).Key)
+	for _, some := range [][]store.Update[*pawl.Job]{read, cached} {
+		others = append(others, w.moveSomeJobs(f, some)...)
+	}
+	return others
+}
+
+// moveSomeJobs does so for jobs that are all cached, or all read.
+func (w *writing) moveSomeJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
+	if len(updates) == 0 {
+		return nil
+	}
+	isCached := f.jobs[updates[0].Record.Key()].cached
+	moved, counted := moveJobs.collect(isCached, len(updates)), countJobs.collect(isCached, len(updates))
+	apart := f.countedApart(updates, isCached)
 	for _, u := range updates {
 		u.Record = f.changed(u.Record)
 		key := u.Record.Key()
 		found := f.jobs[key]
 		switch {
-		case found == nil:
-			others = append(others, u)
-			continue
 		case apart && countJobs.add(w, counted, found, u):
 		case moveJobs.add(w, moved, found, u):
 		default:
 			others = append(others, u)
 			continue
 		}
-		if f.optimistic {
+		if isCached {
 			delete(f.jobs, key) // it needs no further check
 		}
 	}
@@ -185,19 +201,35 @@ func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (other
 	return others
 }
 
+// apart returns the updates of rows that were read, of those that are cached, and of those of
+// which neither is known.
+func apart[K comparable, R any](found map[K]*foundRow[R], updates []store.Update[*R], key func(*R) K) (read, cached, others []store.Update[*R]) {
+	n := len(updates)
+	for i, u := range updates {
+		switch f := found[key(u.Record)]; {
+		case f == nil:
+			others = append(others, u)
+		case f.cached:
+			cached = append(slices.Grow(cached, n-i), u)
+		default:
+			read = append(slices.Grow(read, n-i), u)
+		}
+	}
+	return read, cached, others
+}
+
 // countedApart reports whether jobs of which only counts change get a statement of their own.
 // Cached rows are locked as they are written, in the order of the keys as everywhere: two
 // statements would break that order.
-func (r *reading) countedApart(updates []store.Update[*pawl.Job]) bool {
-	if !r.optimistic {
+func (r *reading) countedApart(updates []store.Update[*pawl.Job], cached bool) bool {
+	if !cached {
 		return len(updates) > fewRows
 	}
 	if n := len(updates); n > oneByOne && n <= fewRows {
 		return false
 	}
 	return !slices.ContainsFunc(updates, func(u store.Update[*pawl.Job]) bool {
-		found := r.jobs[u.Record.Key()]
-		return found == nil || !countJobs.Covers(&found.was, u.Record)
+		return !countJobs.Covers(&r.jobs[u.Record.Key()].was, u.Record)
 	})
 }
 
@@ -212,16 +244,26 @@ const (
 
 // moveSteps writes the narrow updates of steps, and returns the others.
 func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
-	taken, ended := takeSteps.collect(f, len(updates)), endSteps.collect(f, len(updates))
-	moved := moveSteps.collect(f, min(len(updates), fewRows))
-	few := len(updates) <= fewRows && !(f.optimistic && len(updates) <= oneByOne)
+	read, cached, others := apart(f.steps, updates, func(s *pawl.Step) pawl.StepKey { return s.StepKey })
+	for _, some := range [][]store.Update[*pawl.Step]{read, cached} {
+		others = append(others, w.moveSomeSteps(f, some)...)
+	}
+	return others
+}
+
+// moveSomeSteps does so for steps that are all cached, or all read.
+func (w *writing) moveSomeSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
+	if len(updates) == 0 {
+		return nil
+	}
+	isCached := f.steps[updates[0].Record.StepKey].cached
+	taken, ended := takeSteps.collect(isCached, len(updates)), endSteps.collect(isCached, len(updates))
+	moved := moveSteps.collect(isCached, min(len(updates), fewRows))
+	few := len(updates) <= fewRows && !(isCached && len(updates) <= oneByOne)
 	for _, u := range updates {
 		key := u.Record.StepKey
 		found := f.steps[key]
 		switch {
-		case found == nil:
-			others = append(others, u)
-			continue
 		case few && moveSteps.add(w, moved, found, u):
 		case !few && endSteps.add(w, ended, found, u):
 		case !few && takeSteps.add(w, taken, found, u):
@@ -229,7 +271,7 @@ func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (oth
 			others = append(others, u)
 			continue
 		}
-		if f.optimistic {
+		if isCached {
 			delete(f.steps, key)
 		}
 	}
@@ -243,7 +285,7 @@ func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (oth
 func (w *writing) updateAny(r narrowRows) {
 	switch n := r.len(); {
 	case n == 0:
-	case !r.optimistic:
+	case !r.cached:
 		w.update(r.narrow.read, r.rows, n)
 	case !r.flat:
 		w.update(r.narrow.known, r.rows, n)

@@ -106,11 +106,14 @@ func (w *writing) verifyTheWorkers(f *reading) {
 }
 
 func (w *writing) verifyTheJobs(f *reading) {
-	if !f.optimistic {
+	if !f.optimistic && !f.recalled {
 		return
 	}
 	r := collect(verifyOne, len(f.jobs))
 	for _, key := range slices.Sorted(maps.Keys(f.jobs)) {
+		if !f.jobs[key].cached {
+			continue
+		}
 		r.xid(f.jobs[key].xid)
 		r.num(int64(key))
 	}
@@ -118,11 +121,14 @@ func (w *writing) verifyTheJobs(f *reading) {
 }
 
 func (w *writing) verifyTheSteps(f *reading) {
-	if !f.optimistic {
+	if !f.optimistic && !f.recalled {
 		return
 	}
 	r := collect(verifyStep, len(f.steps))
 	for _, key := range slices.SortedFunc(maps.Keys(f.steps), pawl.StepKey.Compare) {
+		if !f.steps[key].cached {
+			continue
+		}
 		r.xid(f.steps[key].xid)
 		r.num(int64(key.Job))
 		r.num(int64(key.Ord))

@@ -72,6 +72,10 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 	limitWait = &statement{"limit_wait", "set local lock_timeout = '" + keyWait + "'"}
 	waitOn    = &statement{"wait_on", "set local lock_timeout to default"}
 
+	// What is recalled is locked when it is written, after the rows of claims and so out of order.
+	// Who has such a row and waits for a claimed one would be a deadlock, which ends after a second.
+	limitRecalled = &statement{"limit_recalled", "set local lock_timeout = '50ms'"}
+
 	takeKeys = &statement{"take_keys", `with u as materialized (
   select workspace, key, case when pg_try_advisory_lock_shared(` + keyLock + `) then pg_advisory_unlock_shared(` + keyLock + `) else false end as free
   from ` + someKeys + ` order by 1, 2
@@ -124,6 +128,7 @@ type reading struct {
 	ahead       []rowkey.Job      // jobs of which steps are read for later transactions,
 	later       []cachedStep      // these
 	optimistic  bool              // from cached rows: nothing was read, and nothing is locked
+	recalled    bool              // the jobs and steps that are named are from cached rows, and are not locked
 	keysTaken   pgconn.CommandTag // empty until the keys are taken
 }
 
@@ -142,6 +147,7 @@ func newReading(q *store.Query) *reading {
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
 	r.claimCursor, r.ahead = db.lookback.claimCursor, db.cache.unread(q)
+	db.cache.recall(r)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
 	if err := p.run(ctx); err != nil {
@@ -178,7 +184,7 @@ func (r *reading) queue(p *pipe) {
 		p.add(watchWorkers, r.worker, nums(q.Watched))
 	}
 	r.queueTurns(p)
-	if len(q.Jobs) > 0 {
+	if len(q.Jobs) > 0 && !r.recalled {
 		p.add(readJobs, r.job, nums(q.Jobs))
 	}
 	if len(q.Signals) > 0 {
@@ -189,8 +195,13 @@ func (r *reading) queue(p *pipe) {
 	}
 	r.queueNames(p)
 	r.queueReservations(p)
-	r.queueSteps(p)
+	if !r.recalled {
+		r.queueSteps(p)
+	}
 	r.queueClaims(p)
+	if r.recalled {
+		p.add(limitRecalled, nil)
+	}
 	if len(r.ahead) > 0 {
 		p.add(readAhead, r.aheadStep, nums(r.ahead))
 	}

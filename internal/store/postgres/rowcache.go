@@ -63,9 +63,12 @@ type cachedWorker struct {
 }
 
 // plainly reports whether a query asks for rows only by their keys.
-func plainly(q *store.Query) bool {
+func plainly(q *store.Query) bool { return len(q.Claims) == 0 && besideClaims(q) }
+
+// besideClaims reports whether a query asks, beside claims, for rows only by their keys.
+func besideClaims(q *store.Query) bool {
 	return len(q.Keys)+len(q.Pools)+len(q.Turns)+len(q.Names)+len(q.Limits)+len(q.Schedules)+len(q.Scheduled)+len(q.Tokens)+len(q.Tokened)+len(q.Pauses)+len(q.Paused)+len(q.Webhooks)+len(q.Hooked)+len(q.Signals)+len(q.Untaken)+
-		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+len(q.Claims)+
+		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+
 		len(q.Reservations) == 0
 }
 
@@ -87,6 +90,22 @@ func (c *rowCache) find(q *store.Query) *reading {
 		return r
 	}
 	return nil
+}
+
+// recall puts the jobs and steps of a query with claims into a reading, if the cache has all of
+// them: what a worker reports together with a claim, its own process has written.
+func (c *rowCache) recall(r *reading) {
+	if len(r.q.Claims) == 0 || len(r.q.Jobs) == 0 || !besideClaims(r.q) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.recalled = c.findJobs(r) && c.findSteps(r); !r.recalled {
+		clear(r.Jobs)
+		clear(r.Steps)
+		clear(r.jobs)
+		clear(r.steps)
+	}
 }
 
 // distinct returns about how many different keys there are: equal ones are mostly adjacent.
@@ -112,7 +131,7 @@ func (c *rowCache) findJobs(r *reading) bool {
 		}
 		row := *j.row
 		r.Jobs[key] = &row
-		r.jobs[key] = &foundRow[pawl.Job]{xid: j.xid, was: row}
+		r.jobs[key] = &foundRow[pawl.Job]{xid: j.xid, cached: true, was: row}
 	}
 	return true
 }
@@ -134,7 +153,7 @@ func (c *rowCache) findSteps(r *reading) bool {
 		}
 		row := s.row
 		r.Steps[key] = &row
-		r.steps[key] = &foundRow[pawl.Step]{xid: s.xid, was: row}
+		r.steps[key] = &foundRow[pawl.Step]{xid: s.xid, cached: true, was: row}
 	}
 	return true
 }

@@ -58,7 +58,7 @@ func (c *rowCache) hear(s *stamp) {
 // compare checks the jobs that a transaction has read. If one differs from the cached row,
 // another process is working on it too.
 func (c *rowCache) compare(r *reading) {
-	if r.optimistic {
+	if r.optimistic || r.recalled {
 		return
 	}
 	for _, key := range r.q.Jobs {

@@ -3,7 +3,7 @@ package postgres
 // statements are prepared on every connection of the pool.
 var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning, newJob, newStep, newFed, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone)...),
 	begin, rollback, commit, now,
-	lockPools, countPools, limitWait, takeKeys, waitOn, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
+	lockPools, countPools, limitWait, takeKeys, waitOn, limitRecalled, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
 	readSteps, readNamed, readAhead, claimOne, claimMany,
 	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
 	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known,
