@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -115,7 +114,7 @@ func (o *loadRun) load(path string) ([]byte, *spec.Test, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	test, err := spec.Parse(src)
+	test, err := spec.ParseFile(path, src)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +124,7 @@ func (o *loadRun) load(path string) ([]byte, *spec.Test, error) {
 	if src, err = o.replace(src, test); err != nil {
 		return nil, nil, err
 	}
-	test, err = spec.Parse(src)
+	test, err = spec.ParseFile(path, src)
 	return src, test, err
 }
 
@@ -317,18 +316,16 @@ func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed err
 	return failed
 }
 
-// newRunID returns a ULID.
+// newRunID returns a ULID: the time in milliseconds, and 80 random bits.
 func newRunID(now time.Time) string {
 	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	var b [16]byte
-	_, _ = rand.Read(b[6:]) // never fails
-	binary.BigEndian.PutUint16(b[:], uint16(now.UnixMilli()>>32))
-	binary.BigEndian.PutUint32(b[2:], uint32(now.UnixMilli()))
-	high, low := binary.BigEndian.Uint64(b[:]), binary.BigEndian.Uint64(b[8:])
 	id := make([]byte, 26)
-	for i := range id {
-		id[25-i] = digits[low&31]
-		low, high = low>>5|high<<59, high>>5
+	_, _ = rand.Read(id[10:]) // never fails
+	for i := range id[10:] {
+		id[10+i] = digits[id[10+i]%32]
+	}
+	for i, ms := 9, now.UnixMilli(); i >= 0; i, ms = i-1, ms/32 {
+		id[i] = digits[ms%32]
 	}
 	return string(id)
 }
