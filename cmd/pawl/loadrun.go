@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -301,8 +302,12 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 	return l.Targets, func() error { return errors.Join(l.Stop(), remove()) }, nil
 }
 
-// loadEnded keeps the result of a run, and says how it has ended.
+// loadEnded keeps the result of a run, and says how it has ended. Without the result of any agent
+// there is nothing to keep.
 func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed error) error {
+	if failed != nil && !slices.ContainsFunc(run.Agents, func(g report.Agent) bool { return g.Result != nil }) {
+		return errors.Join(failed, os.Remove(o.out), shown.summary(run, "", nil))
+	}
 	violations, err := report.Write(o.out, *run)
 	if err != nil {
 		return errors.Join(failed, fmt.Errorf("keep the result in %s: %w", o.out, err))

@@ -170,7 +170,9 @@ func (s *loadShown) summary(run *report.Run, dir string, violations []string) er
 	for _, v := range violations {
 		fmt.Fprintln(s.stdout, "threshold violated:", console.Printable(v))
 	}
-	_, err = fmt.Fprintf(s.stdout, "%s %s; result in %s\n", run.ID, run.Outcome, console.Shell(dir))
+	if dir != "" {
+		_, err = fmt.Fprintf(s.stdout, "%s %s; result in %s\n", run.ID, run.Outcome, console.Shell(dir))
+	}
 	return err
 }
 
@@ -225,7 +227,7 @@ type (
 		Run        string          `json:"run"`
 		Outcome    string          `json:"outcome"`
 		Reason     string          `json:"reason,omitempty"`
-		Folder     string          `json:"folder"`
+		Folder     string          `json:"folder,omitempty"`
 		Seconds    float64         `json:"seconds"`
 		Violations []string        `json:"violations"`
 		Operations []loadOperation `json:"operations"`
@@ -251,7 +253,7 @@ type (
 )
 
 func agentEvent(v *controller.AgentView) loadAgent {
-	e := loadAgent{Type: "agent", At: time.Now(), Agent: v.Index, Address: v.Address, Status: console.LoadStatus(v.Status)}
+	e := loadAgent{Type: "agent", At: time.Now(), Agent: v.Index, Address: v.Address, Status: console.LoadStatus(v)}
 	if v.Failure != nil {
 		e.Code, e.Error = v.Failure.GetCode().String(), v.Failure.GetMessage()
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -111,7 +112,11 @@ func (f fetch) check(b []byte) ([]byte, *loadpb.Result, error) {
 // plain returns an error of gRPC without its frame.
 func plain(err error) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.OK {
-		return errors.New(s.Message())
+		text := s.Message()
+		if _, dialing, ok := strings.Cut(text, "Error while dialing: "); ok {
+			text = strings.TrimSuffix(dialing, `"`)
+		}
+		return errors.New(text)
 	}
 	if errors.Is(err, io.EOF) {
 		return errors.New("the agent has closed the stream")

@@ -381,7 +381,7 @@ func (r *run) fail(a *agent, e *loadpb.Error) {
 	}
 	a.failure = e
 	r.failures = append(r.failures, a)
-	r.Log.Error("an agent has failed", "run", r.ID, "agent", a.address, "code", e.GetCode().String(), "error", e.GetMessage())
+	r.Log.Info("an agent has failed", "run", r.ID, "agent", a.address, "code", e.GetCode().String(), "error", e.GetMessage())
 	r.changed()
 }
 
