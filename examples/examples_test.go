@@ -171,7 +171,7 @@ func TestExplained(t *testing.T) {
 		}
 	})
 	want := map[string]bool{}
-	for _, path := range slices.Concat(services, slices.Collect(maps.Keys(files))) {
+	for _, path := range slices.Concat(services, loads, slices.Collect(maps.Keys(files))) {
 		want[path] = true
 	}
 	if diff := cmp.Diff(want, found); diff != "" {
