@@ -84,6 +84,7 @@ var rows = map[string]row{
 	"job signal":            {reach: onBoth, writes: true},
 	"job why":               {reach: onBoth},
 	"jobs":                  {reach: onBoth, notes: "through a server, --stuck lists 100 jobs at most"},
+	"load-engine":           {reach: onHost, writes: true, notes: "what `pawl agent` starts"},
 	"machine list":          {},
 	"machine show":          {},
 	"migrate down":          {reach: onData},
