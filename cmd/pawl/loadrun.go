@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -78,7 +77,7 @@ func (a *app) newLoadRun() *cobra.Command {
 	f.StringSliceVar(&o.agents, "agents", nil, "agents to use, each HOST, HOST:PORT or unix:PATH; the default port is "+controller.DefaultPort)
 	f.IntVar(&o.local, "local", 1, "how many agents to start on this machine, 1 to 64, if --agents names none")
 	f.StringVar(&o.root, "root", "", "folder that local agents work beneath; default a temporary one, which is removed")
-	f.StringVar(&o.out, "out", "", "new or empty folder for the result; default pawl/load/RUN in XDG_STATE_HOME or ~/.local/state")
+	f.StringVar(&o.out, "out", "", "new folder for the result; default pawl/load/RUN in XDG_STATE_HOME or ~/.local/state")
 	f.StringVar(&o.id, "run-id", "", "id of the run, a ULID; default a new one")
 	f.DurationVar(&o.duration, "duration", 0, "length of the load, instead of that in the file")
 	f.Float64Var(&o.rate, "rate", 0, "operations per second of each agent, instead of those in the file")
@@ -194,7 +193,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	return a.loadEnded(shown, o, run, failed)
 }
 
-// loadFolder makes the folder for the result, before there is one.
+// loadFolder returns the folder for the result, which does not exist yet.
 func (a *app) loadFolder(o loadRun) (string, error) {
 	dir := o.out
 	if dir == "" {
@@ -208,14 +207,8 @@ func (a *app) loadFolder(o loadRun) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", files.Error(dir, err)
-	}
-	switch names, err := os.ReadDir(dir); {
-	case err != nil:
-		return "", files.Error(dir, err)
-	case len(names) > 0:
-		return "", usage("name another one", "--out %s: want a folder that is new or empty", console.Shell(dir))
+	if _, err := os.Lstat(dir); err == nil {
+		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(dir))
 	}
 	return dir, nil
 }
@@ -306,19 +299,18 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 // there is nothing to keep.
 func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed error) error {
 	if failed != nil && !slices.ContainsFunc(run.Agents, func(g report.Agent) bool { return g.Result != nil }) {
-		return errors.Join(failed, os.Remove(o.out), shown.summary(run, "", nil))
-	}
-	violations, err := report.Write(o.out, *run)
-	if err != nil {
-		return errors.Join(failed, fmt.Errorf("keep the result in %s: %w", o.out, err))
-	}
-	if err := shown.summary(run, o.out, violations); err != nil {
+		o.out = ""
+	} else if _, err := report.Write(o.out, *run); err != nil {
 		return errors.Join(failed, err)
 	}
-	if failed == nil && len(violations) > 0 {
-		return exit{codeFailed}
+	r, err := report.Evaluate(run)
+	if err == nil {
+		err = shown.summary(r, o.out)
 	}
-	return failed
+	if err == nil && failed == nil && len(r.Summary.Violations) > 0 {
+		err = exit{codeFailed}
+	}
+	return errors.Join(failed, err)
 }
 
 // newRunID returns a ULID: the time in milliseconds, and 80 random bits.

@@ -7,11 +7,9 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/load/controller"
-	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
-	"github.com/pawl-dev/pawl/internal/load/stats"
 )
 
 // loadEvery is the time between two lines about the same thing where there is no terminal.
@@ -129,7 +127,7 @@ func (s *loadShown) interval(i controller.Interval) {
 	case s.drawing != nil:
 		s.paint()
 	case s.json:
-		s.line(loadInterval{"interval", time.Now(), i.Start.Seconds(), i.End.Seconds(), i.Warmup, i.Agents, i.Backlog, loadOperations(i.Operations, i.End-i.Start)})
+		s.line(loadInterval{"interval", time.Now(), i.Start.Seconds(), i.End.Seconds(), i.Warmup, i.Agents, i.Backlog, report.Operations(i.Operations, i.Seconds())})
 	case i.End >= s.next:
 		s.next = i.End.Truncate(loadEvery) + loadEvery
 		s.say("%s", console.LoadLine(&i))
@@ -152,27 +150,23 @@ func (s *loadShown) line(v any) {
 	}
 }
 
-// summary shows how the run has ended.
-func (s *loadShown) summary(run *report.Run, dir string, violations []string) error {
-	totals, length, err := controller.Totals(run)
-	if err != nil {
-		return err
-	}
+// summary shows how the run has ended. No folder means that there is no result.
+func (s *loadShown) summary(r *report.Report, dir string) error {
+	sum := &r.Summary
 	if s.json {
-		s.line(loadSummary{"summary", time.Now(), run.ID, run.Outcome, run.Reason, dir, length.Seconds(), violations, loadOperations(totals, length)})
+		s.line(loadSummary{"summary", time.Now(), sum.RunID, sum.Outcome, sum.Reason, dir, sum})
 		return s.err
 	}
-	if len(totals) > 0 {
-		if err := console.Operations(s.stdout, totals, length); err != nil {
-			return err
-		}
+	if dir == "" {
+		return nil
 	}
-	for _, v := range violations {
+	if err := console.Table(s.stdout, console.OperationRows(r.Totals, sum.Seconds)); err != nil {
+		return err
+	}
+	for _, v := range sum.Violations {
 		fmt.Fprintln(s.stdout, "threshold violated:", console.Printable(v))
 	}
-	if dir != "" {
-		_, err = fmt.Fprintf(s.stdout, "%s %s; result in %s\n", run.ID, run.Outcome, console.Shell(dir))
-	}
+	_, err := fmt.Fprintf(s.stdout, "%s %s; result in %s\n", sum.RunID, sum.Outcome, console.Shell(dir))
 	return err
 }
 
@@ -212,43 +206,23 @@ type (
 		Rate    float64   `json:"bytes_per_second"`
 	}
 	loadInterval struct {
-		Type       string          `json:"type"`
-		At         time.Time       `json:"at"`
-		Start      float64         `json:"start_seconds"`
-		End        float64         `json:"end_seconds"`
-		Warmup     bool            `json:"warmup"`
-		Agents     int             `json:"agents"`
-		Backlog    uint64          `json:"backlog"`
-		Operations []loadOperation `json:"operations"`
+		Type       string             `json:"type"`
+		At         time.Time          `json:"at"`
+		Start      float64            `json:"start_seconds"`
+		End        float64            `json:"end_seconds"`
+		Warmup     bool               `json:"warmup"`
+		Agents     int                `json:"agents"`
+		Backlog    uint64             `json:"backlog"`
+		Operations []report.Operation `json:"operations"`
 	}
 	loadSummary struct {
-		Type       string          `json:"type"`
-		At         time.Time       `json:"at"`
-		Run        string          `json:"run"`
-		Outcome    string          `json:"outcome"`
-		Reason     string          `json:"reason,omitempty"`
-		Folder     string          `json:"folder,omitempty"`
-		Seconds    float64         `json:"seconds"`
-		Violations []string        `json:"violations"`
-		Operations []loadOperation `json:"operations"`
-	}
-	loadOperation struct {
-		Operation  string            `json:"operation"`
-		Operations uint64            `json:"operations"`
-		Bytes      uint64            `json:"bytes"`
-		Errors     map[string]uint64 `json:"errors,omitempty"`
-		PerSecond  float64           `json:"operations_per_second"`
-		Throughput float64           `json:"bytes_per_second"`
-		Service    loadLatency       `json:"service_ns"`
-		Response   *loadLatency      `json:"response_ns,omitempty"`
-	}
-	loadLatency struct {
-		Mean float64 `json:"mean"`
-		P50  int64   `json:"p50"`
-		P90  int64   `json:"p90"`
-		P99  int64   `json:"p99"`
-		P999 int64   `json:"p999"`
-		Max  int64   `json:"max"`
+		Type    string          `json:"type"`
+		At      time.Time       `json:"at"`
+		Run     string          `json:"run"`
+		Outcome string          `json:"outcome"`
+		Reason  string          `json:"reason,omitempty"`
+		Folder  string          `json:"folder,omitempty"`
+		Summary *report.Summary `json:"summary"`
 	}
 )
 
@@ -266,30 +240,4 @@ func agentEvent(v *controller.AgentView) loadAgent {
 		e.SkewFirst, e.SkewLast = &first, &last
 	}
 	return e
-}
-
-// loadOperations returns what was done in a time, by operation.
-func loadOperations(t stats.Table, in time.Duration) []loadOperation {
-	all := []loadOperation{}
-	sums := t.ByOperation()
-	for _, k := range sums.Keys() {
-		if k.Operation == "" {
-			continue
-		}
-		c, seconds := sums[k], max(in.Seconds(), 1e-9)
-		op := loadOperation{
-			Operation: k.Operation, Operations: c.Operations, Bytes: c.Bytes, Errors: c.Errors,
-			PerSecond: float64(c.Operations) / seconds, Throughput: float64(c.Bytes) / seconds, Service: latencyOf(&c.Service),
-		}
-		if c.Response != nil {
-			r := latencyOf(c.Response)
-			op.Response = &r
-		}
-		all = append(all, op)
-	}
-	return all
-}
-
-func latencyOf(h *histogram.Histogram) loadLatency {
-	return loadLatency{h.Mean(), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Max()}
 }

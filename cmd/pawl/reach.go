@@ -86,6 +86,7 @@ var rows = map[string]row{
 	"job why":               {reach: onBoth},
 	"jobs":                  {reach: onBoth, notes: "through a server, --stuck lists 100 jobs at most"},
 	"load run":              {reach: onAgents},
+	"load-engine":           {reach: onHost, writes: true, notes: "what `pawl agent` starts"},
 	"machine list":          {},
 	"machine show":          {},
 	"migrate down":          {reach: onData},

@@ -2,13 +2,13 @@ package console
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
@@ -26,7 +26,7 @@ type Load struct {
 func DrawLoad(l Load, f Frame) []string {
 	lines := []string{Printable(l.Name) + "  " + l.state(f.Now)}
 	if l.Last != nil {
-		lines = append(lines, loadLines(f, OperationRows(l.Last.Operations, l.Last.End-l.Last.Start), nil)...)
+		lines = append(lines, loadLines(f, OperationRows(l.Last.Operations, l.Last.Seconds()), nil)...)
 	}
 	tint := func(row int) machine.State {
 		if row == 0 {
@@ -85,25 +85,15 @@ var loadTints = map[loadpb.Status]machine.State{
 	loadpb.Status_STATUS_ERROR: lifecycle.JobFailed, loadpb.Status_STATUS_ABORTED: lifecycle.JobCanceled,
 }
 
-// OperationRows lists what was done in a time, by operation; the last row is the sum. The
+// OperationRows lists what was done in some seconds, by operation; the last row is the sum. The
 // latencies are response times where there is a rate.
-func OperationRows(t stats.Table, in time.Duration) [][]string {
+func OperationRows(t stats.Table, seconds float64) [][]string {
 	rows := [][]string{{"OPERATION", "OPS/S", "MIB/S", "P50", "P99", "P99.9", "MAX", "ERRORS"}}
-	sums := t.ByOperation()
-	for _, k := range append(sums.Keys()[min(1, len(sums)):], stats.Key{}) {
-		c := sums[k]
-		if c == nil {
-			continue
-		}
-		name := k.Operation
-		if name == "" {
-			name = "all"
-		}
-		h := c.Latency()
+	for _, o := range append(report.Operations(t, seconds), report.Operation{Operation: "all", Figures: report.Total(t, seconds)}) {
+		felt := o.Felt()
 		rows = append(rows, []string{
-			name, Rate(float64(c.Operations) / max(in.Seconds(), 1e-9)), MiB(float64(c.Bytes) / max(in.Seconds(), 1e-9)),
-			Latency(h.Quantile(0.5)), Latency(h.Quantile(0.99)), Latency(h.Quantile(0.999)), Latency(h.Max()),
-			strconv.FormatUint(c.Failed(), 10),
+			o.Operation, Rate(o.OperationsPerSecond), MiB(o.BytesPerSecond), Latency(felt.P50), Latency(felt.P99), Latency(felt.P999), Latency(felt.Max),
+			strconv.FormatUint(o.Errors, 10),
 		})
 	}
 	return rows
@@ -176,20 +166,14 @@ func LoadProgress(p *loadpb.Progress) string {
 // LoadLine is an interval on a line.
 func LoadLine(i *controller.Interval) string {
 	var parts []string
-	sums := i.Operations.ByOperation()
-	seconds := (i.End - i.Start).Seconds()
-	for _, k := range sums.Keys() {
-		c := sums[k]
-		if k.Operation == "" {
-			continue
+	for _, o := range report.Operations(i.Operations, i.Seconds()) {
+		part := fmt.Sprintf("%s %s/s", o.Operation, Rate(o.OperationsPerSecond))
+		if o.Bytes > 0 {
+			part += " " + MiB(o.BytesPerSecond) + " MiB/s"
 		}
-		part := fmt.Sprintf("%s %s/s", k.Operation, Rate(float64(c.Operations)/seconds))
-		if c.Bytes > 0 {
-			part += " " + MiB(float64(c.Bytes)/seconds) + " MiB/s"
-		}
-		part += fmt.Sprintf(" p50 %s p99 %s", Latency(c.Latency().Quantile(0.5)), Latency(c.Latency().Quantile(0.99)))
-		if n := c.Failed(); n > 0 {
-			part += fmt.Sprintf(" errors %d", n)
+		part += fmt.Sprintf(" p50 %s p99 %s", Latency(o.Felt().P50), Latency(o.Felt().P99))
+		if o.Errors > 0 {
+			part += fmt.Sprintf(" errors %d", o.Errors)
 		}
 		parts = append(parts, part)
 	}
@@ -200,11 +184,6 @@ func LoadLine(i *controller.Interval) string {
 		parts = append(parts, fmt.Sprintf("%d due", i.Backlog))
 	}
 	return fmt.Sprintf("%s  %s", Duration(i.End), Printable(strings.Join(parts, "; ")))
-}
-
-// Operations writes what was done in a time, by operation, as a table.
-func Operations(w io.Writer, t stats.Table, in time.Duration) error {
-	return Table(w, OperationRows(t, in))
 }
 
 // Latency formats nanoseconds with three digits.

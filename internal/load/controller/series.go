@@ -22,6 +22,9 @@ type Interval struct {
 	Backlog    uint64 // operations that were due and had not begun
 }
 
+// Seconds returns the length of the interval.
+func (i *Interval) Seconds() float64 { return (i.End - i.Start).Seconds() }
+
 // A series adds up the intervals of agents and emits the sums in their order: once all agents
 // have reported one, or once others are so far ahead that the rest is not expected any more.
 type series struct {

@@ -58,33 +58,6 @@ func (t Table) Merge(other Table) {
 	}
 }
 
-// ByOperation returns the sums of each operation over all sizes, and of all operations under the
-// empty name.
-func (t Table) ByOperation() Table {
-	sums := Table{}
-	for k, c := range t {
-		sums.Merge(Table{{Operation: k.Operation}: c, {}: c})
-	}
-	return sums
-}
-
-// Failed returns the number of errors of all classes.
-func (c *Counter) Failed() uint64 {
-	var n uint64
-	for _, of := range c.Errors {
-		n += of
-	}
-	return n
-}
-
-// Latency returns the response times where there is a rate, and the service times otherwise.
-func (c *Counter) Latency() *histogram.Histogram {
-	if c.Response != nil {
-		return c.Response
-	}
-	return &c.Service
-}
-
 // Keys returns the keys in the order of their names.
 func (t Table) Keys() []Key {
 	keys := make([]Key, 0, len(t))

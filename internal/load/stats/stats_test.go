@@ -38,30 +38,6 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestByOperation: the sums of operations have what all sizes have counted, and percentiles of all
-// their latencies together (L7).
-func TestByOperation(t *testing.T) {
-	t.Parallel()
-	table := Table{
-		{"read", "<=4KiB"}:  {Operations: 3, Bytes: 3, Errors: map[string]uint64{"io": 1}, Service: latencies(10, 20)},
-		{"read", "<=64KiB"}: {Operations: 1, Bytes: 9, Errors: map[string]uint64{"io": 1, "other": 1}, Service: latencies(30)},
-		{"stat", ""}:        {Operations: 1, Service: latencies(5), Response: pointer(latencies(50))},
-	}
-	want := Table{
-		{"read", ""}: {Operations: 4, Bytes: 12, Errors: map[string]uint64{"io": 2, "other": 1}, Service: latencies(10, 20, 30)},
-		{"stat", ""}: {Operations: 1, Service: latencies(5), Response: pointer(latencies(50))},
-		{"", ""}:     {Operations: 5, Bytes: 12, Errors: map[string]uint64{"io": 2, "other": 1}, Service: latencies(10, 20, 30, 5), Response: pointer(latencies(50))},
-	}
-	got := table.ByOperation()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(histogram.Histogram{})); diff != "" {
-		t.Error(diff)
-	}
-	read, stat := got[Key{Operation: "read"}], got[Key{Operation: "stat"}]
-	if read.Failed() != 3 || read.Latency().Max() != 30 || stat.Latency().Max() != 50 {
-		t.Error(read.Failed(), read.Latency().Max(), stat.Latency().Max())
-	}
-}
-
 // TestTorn: a histogram that is not well-formed is an error that names its operation.
 func TestTorn(t *testing.T) {
 	t.Parallel()
