@@ -37,7 +37,7 @@ func Address(a string) (string, error) {
 			host = ""
 		}
 	}
-	if host == "" || port == "" || strings.Contains(host, "/") {
+	if host == "" || port == "" || strings.Contains(host+port, "/") {
 		return "", pawl.Errorf(pawl.Invalid, "agent %q: want HOST, HOST:PORT or unix:PATH", a)
 	}
 	return net.JoinHostPort(host, port), nil
@@ -97,12 +97,9 @@ func (b bearer) RequireTransportSecurity() bool { return b.secure }
 
 // onLoopback reports whether nobody else can read what is sent to an address.
 func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return true // a socket
-	}
+	host, _, _ := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.HasPrefix(address, "unix:") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // endpoint returns an address as gRPC takes it. The system resolves names, as for any other

@@ -37,6 +37,7 @@ type fake struct {
 	fails    time.Duration                               // after which its load fails; 0: it does not
 	breaks   time.Duration                               // after which its stream breaks; 0: it does not
 	mute     time.Duration                               // after which it neither sends nor replies; 0: it does
+	short    bool                                        // its load takes no time
 	endless  bool                                        // its load does not end
 	stubborn bool                                        // ABORT does not end it
 	vanish   bool                                        // the stream breaks in place of its last message
@@ -216,7 +217,7 @@ func (t *talk) load() error {
 	t.sequence++
 	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Started: &loadpb.Started{IntendedNs: start, FirstNs: t.now().UnixNano(), LastNs: t.now().UnixNano()}})
 	total := stats.Table{}
-	for second := 0; (second < int(fakeTest().Duration/time.Second) || t.endless) && t.aborted == ""; second++ {
+	for second := 0; (second < int(fakeTest().Duration/time.Second) && !t.short || t.endless) && t.aborted == ""; second++ {
 		if !t.second(second, total) {
 			return status.Error(codes.Unavailable, "the stream was broken")
 		}
