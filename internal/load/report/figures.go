@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/load/stats"
@@ -62,6 +64,20 @@ func figuresOf(c *stats.Counter, seconds float64) Figures {
 		f.OperationsPerSecond, f.BytesPerSecond = float64(c.Operations)/seconds, float64(c.Bytes)/seconds
 	}
 	return f
+}
+
+// Total returns the figures of all operations of a table over some seconds.
+func Total(t stats.Table, seconds float64) Figures { return figuresOf(sum(t, ""), seconds) }
+
+// Operations returns the figures of each operation of a table over some seconds, in the order of
+// reports and without size classes.
+func Operations(t stats.Table, seconds float64) []Operation {
+	all := []Operation{}
+	for _, name := range operationsOf(t) {
+		all = append(all, Operation{Operation: name, Figures: figuresOf(sum(t, name), seconds)})
+	}
+	slices.SortStableFunc(all, func(a, b Operation) int { return cmp.Compare(kindRank(a.Operation), kindRank(b.Operation)) })
+	return all
 }
 
 // sum returns the counters of one operation, or of all for "", added up.

@@ -277,18 +277,17 @@ func skewOf(run *Run) *Skew {
 // total fills in the figures of all agents, over the time of the one that took longest.
 func (r *Report) total() {
 	s := &r.Summary
-	s.Total = figuresOf(sum(r.Totals, ""), s.Seconds)
-	for _, name := range operationsOf(r.Totals) {
-		o := Operation{Operation: name, Figures: figuresOf(sum(r.Totals, name), s.Seconds)}
+	s.Total = Total(r.Totals, s.Seconds)
+	s.Operations = Operations(r.Totals, s.Seconds)
+	for i := range s.Operations {
+		o := &s.Operations[i]
 		for _, k := range r.Totals.Keys() {
-			if k.Operation == name && k.SizeClass != "" {
+			if k.Operation == o.Operation && k.SizeClass != "" {
 				o.SizeClasses = append(o.SizeClasses, SizeClass{k.SizeClass, figuresOf(r.Totals[k], s.Seconds)})
 			}
 		}
 		slices.SortStableFunc(o.SizeClasses, func(a, b SizeClass) int { return cmp.Compare(rank(a.Class), rank(b.Class)) })
-		s.Operations = append(s.Operations, o)
 	}
-	slices.SortStableFunc(s.Operations, func(a, b Operation) int { return cmp.Compare(kindRank(a.Operation), kindRank(b.Operation)) })
 }
 
 // rank orders size classes by size.
