@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -186,17 +187,17 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(),
 		Changed: shown.changed, Interval: shown.interval, Log: a.log,
 	})
-	shown.close()
-	if run == nil {
-		return failed
+	shown.end()
+	if run != nil {
+		failed = a.loadEnded(shown, o, run, failed)
 	}
-	return a.loadEnded(shown, o, run, failed)
+	return errors.Join(failed, shown.close())
 }
 
 // loadFolder returns the folder for the result, which does not exist yet.
 func (a *app) loadFolder(o loadRun) (string, error) {
 	dir := o.out
-	if dir == "" {
+	if o.out == "" {
 		state, err := a.stateHome("name a folder with --out", "results are")
 		if err != nil {
 			return "", err
@@ -208,7 +209,7 @@ func (a *app) loadFolder(o loadRun) (string, error) {
 		return "", err
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(dir))
+		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(o.out, dir)))
 	}
 	return dir, nil
 }
@@ -271,13 +272,11 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 		return nil, nil, err
 	}
 	remove := func() error { return os.RemoveAll(dir) }
+	root := filepath.Join(dir, "root")
 	if o.root == "" {
-		o.root = filepath.Join(dir, "root")
-		err = os.Mkdir(o.root, 0o700)
-	} else if o.root, err = filepath.Abs(o.root); err == nil {
-		if _, err = os.Stat(o.root); err != nil {
-			err = files.Error(o.root, err)
-		}
+		err = os.Mkdir(root, 0o700)
+	} else {
+		root, err = folder("--root", o.root)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
@@ -287,12 +286,23 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 		self = os.Args[0]
 	}
 	l, err := controller.StartLocal(ctx, o.local, dir, io.Discard, func(id, listen, state string) []string {
-		return []string{self, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", o.root}
+		return []string{self, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
 	return l.Targets, func() error { return errors.Join(l.Stop(), remove()) }, nil
+}
+
+// folder returns the absolute path of a folder that exists.
+func folder(flag, name string) (string, error) {
+	switch info, err := os.Stat(name); {
+	case err != nil:
+		return "", files.Error(name, err)
+	case !info.IsDir():
+		return "", usage("", "%s %s: want a folder", flag, console.Shell(name))
+	}
+	return filepath.Abs(name)
 }
 
 // loadEnded keeps the result of a run, and says how it has ended. Without the result of any agent

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -19,13 +18,13 @@ const loadEvery = 5 * time.Second
 // its methods are called by one goroutine.
 type loadShown struct {
 	*app
-	json    bool
+	json    *loadLines // nil: for people
 	load    console.Load
 	drawing *console.Drawing // nil: none
+	end     func()           // stops writing to stderr in the background
 	known   []agentShown     // what was shown of each agent
 	phase   controller.Phase
 	next    time.Duration // the end of the interval to be shown next, where each would be too many
-	err     error         // the first of stdout
 }
 
 // An agentShown is what is worth a line if it changes.
@@ -38,27 +37,39 @@ type agentShown struct {
 }
 
 func (a *app) loadShown(o loadRun, test *spec.Test) *loadShown {
-	s := &loadShown{app: a, json: o.form == formJSON, load: console.Load{Name: test.Name}}
+	s := &loadShown{app: a, load: console.Load{Name: test.Name}, end: a.logs.Buffer()}
 	if test.Duration > 0 {
 		s.load.Length = test.Warmup + test.Duration
 	}
-	if !s.json && a.screen.Terminal {
-		d := console.NewDrawing(console.NewLive(a.stderr, a.screen, console.Frame{Zone: a.talkZone(), Paint: a.colours()}), a.logs)
+	switch {
+	case o.form == formJSON:
+		s.json = newLoadLines(a.stdout)
+	case a.screen.Terminal:
+		out := console.NewAsyncWriter(a.stderr) // a terminal that is held must not hold the run
+		d := console.NewDrawing(console.NewLive(out, a.screen, console.Frame{Zone: a.talkZone(), Paint: a.colours()}), a.logs)
 		s.drawing = &d
+		unbuffer := s.end
+		s.end = func() {
+			d.Close()
+			out.Close()
+			unbuffer()
+		}
 	}
 	return s
-}
-
-func (s *loadShown) close() {
-	if s.drawing != nil {
-		s.drawing.Close()
-	}
 }
 
 // paint draws the run.
 func (s *loadShown) paint() {
 	load := s.load
 	s.drawing.Paint(func(f console.Frame) []string { return console.DrawLoad(load, f) })
+}
+
+// close waits until everything is written to stdout, and returns its error.
+func (s *loadShown) close() error {
+	if s.json != nil {
+		return s.json.close()
+	}
+	return nil
 }
 
 // changed shows that the run or one of its agents has changed.
@@ -70,8 +81,8 @@ func (s *loadShown) changed(v controller.View) {
 	}
 	if v.Phase != s.phase {
 		s.phase = v.Phase
-		if s.json {
-			s.line(loadPhase{"run", time.Now(), v.ID, s.load.Name, v.Phase, v.Reason, len(v.Agents)})
+		if s.json != nil {
+			s.json.put(loadPhase{"run", time.Now(), v.ID, s.load.Name, v.Phase, v.Reason, len(v.Agents)}, false)
 		} else {
 			s.say("%s %s", s.load.Name, s.phaseText(v))
 		}
@@ -94,10 +105,10 @@ func (s *loadShown) phaseText(v controller.View) string {
 // agent shows what has changed of an agent.
 func (s *loadShown) agent(v *controller.AgentView, known *agentShown) {
 	now := agentShown{v.Status, v.Failure != nil, v.Measured, v.Begun, v.Progress.GetDone(), known.at}
-	if p := v.Progress; p != nil && now.done != known.done && time.Since(known.at) >= loadEvery || s.json && now.done != known.done {
+	if p := v.Progress; now.done != known.done && (s.json != nil || time.Since(known.at) >= loadEvery) {
 		now.at = time.Now()
-		if s.json {
-			s.line(loadProgress{"progress", now.at, v.Index, v.Address, p.GetPhase(), p.GetDone(), p.GetTotal(), p.GetBytes(), p.GetBytesPerSecond()})
+		if s.json != nil {
+			s.json.put(loadProgress{"progress", now.at, v.Index, v.Address, p.GetPhase(), p.GetDone(), p.GetTotal(), p.GetBytes(), p.GetBytesPerSecond()}, true)
 		} else {
 			s.say("agent %s: %s", v.Address, console.LoadProgress(p))
 		}
@@ -106,8 +117,8 @@ func (s *loadShown) agent(v *controller.AgentView, known *agentShown) {
 	*known = now
 	switch {
 	case !changed:
-	case s.json:
-		s.line(agentEvent(v))
+	case s.json != nil:
+		s.json.put(agentEvent(v), false)
 	default:
 		row := console.AgentRows([]controller.AgentView{*v})[1]
 		text := "agent " + row[0] + ": " + row[1]
@@ -126,8 +137,8 @@ func (s *loadShown) interval(i controller.Interval) {
 	switch {
 	case s.drawing != nil:
 		s.paint()
-	case s.json:
-		s.line(loadInterval{"interval", time.Now(), i.Start.Seconds(), i.End.Seconds(), i.Warmup, i.Agents, i.Backlog, report.Operations(i.Operations, i.Seconds())})
+	case s.json != nil:
+		s.json.put(loadInterval{"interval", time.Now(), i.Start.Seconds(), i.End.Seconds(), i.Warmup, i.Agents, i.Backlog, report.Operations(i.Operations, i.Seconds())}, true)
 	case i.End >= s.next:
 		s.next = i.End.Truncate(loadEvery) + loadEvery
 		s.say("%s", console.LoadLine(&i))
@@ -139,23 +150,12 @@ func (s *loadShown) say(format string, args ...any) {
 	fmt.Fprintln(s.logs, console.Printable(fmt.Sprintf(format, args...)))
 }
 
-// line writes a line for programs.
-func (s *loadShown) line(v any) {
-	b, err := json.Marshal(v)
-	if err == nil {
-		_, err = s.stdout.Write(append(b, '\n'))
-	}
-	if s.err == nil {
-		s.err = err
-	}
-}
-
 // summary shows how the run has ended. No folder means that there is no result.
 func (s *loadShown) summary(r *report.Report, dir string) error {
 	sum := &r.Summary
-	if s.json {
-		s.line(loadSummary{"summary", time.Now(), sum.RunID, sum.Outcome, sum.Reason, dir, sum})
-		return s.err
+	if s.json != nil {
+		s.json.put(loadSummary{"summary", time.Now(), sum.RunID, sum.Outcome, sum.Reason, dir, sum}, false)
+		return nil
 	}
 	if dir == "" {
 		return nil
@@ -214,6 +214,11 @@ type (
 		Agents     int                `json:"agents"`
 		Backlog    uint64             `json:"backlog"`
 		Operations []report.Operation `json:"operations"`
+	}
+	loadLeft struct {
+		Type  string    `json:"type"`
+		At    time.Time `json:"at"`
+		Lines int       `json:"lines"`
 	}
 	loadSummary struct {
 		Type    string          `json:"type"`
