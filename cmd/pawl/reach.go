@@ -10,11 +10,12 @@ import (
 type reach int
 
 const (
-	alone   reach = iota // neither a database nor a server
-	onHost               // what runs on this host, or is to run here
-	onData               // a database, and not through a server
-	onFiles              // files; a server, if a flag names one, does the computing
-	onBoth               // a database or a server, with the same outcome
+	alone    reach = iota // neither a database nor a server
+	onHost                // what runs on this host, or is to run here
+	onAgents              // load agents, with the flags for credentials
+	onData                // a database, and not through a server
+	onFiles               // files; a server, if a flag names one, does the computing
+	onBoth                // a database or a server, with the same outcome
 )
 
 // A row is what there is to know about where a command works.
@@ -84,6 +85,7 @@ var rows = map[string]row{
 	"job signal":            {reach: onBoth, writes: true},
 	"job why":               {reach: onBoth},
 	"jobs":                  {reach: onBoth, notes: "through a server, --stuck lists 100 jobs at most"},
+	"load run":              {reach: onAgents},
 	"load-engine":           {reach: onHost, writes: true, notes: "what `pawl agent` starts"},
 	"machine list":          {},
 	"machine show":          {},
