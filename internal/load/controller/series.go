@@ -28,23 +28,20 @@ func (i *Interval) Seconds() float64 { return (i.End - i.Start).Seconds() }
 // A series adds up the intervals of agents and emits the sums in their order: once all agents
 // have reported one, or once others are so far ahead that the rest is not expected any more.
 type series struct {
-	every   time.Duration // the length of an interval; ends of the same one differ by less than a quarter of it
+	every   time.Duration // the length of an interval; starts of the same one differ by less than a 16th of it
 	emit    func(Interval)
-	waiting []*Interval // by their ends
-	done    time.Duration
+	waiting []*Interval   // by their starts
+	next    time.Duration // later than the start of the last one that was emitted
 }
 
 // add takes an interval of one of so many agents. One that comes too late is left out.
 func (s *series) add(i *loadpb.Interval, agents int) error {
-	start, end := time.Duration(i.GetStartNs()), time.Duration(i.GetEndNs())
-	if end < s.done+s.every/4 {
+	start := time.Duration(i.GetStartNs())
+	if start < s.next {
 		return nil
 	}
-	sum := s.at(end)
-	if sum.Agents == 0 || start < sum.Start {
-		sum.Start = start
-	}
-	sum.End = max(sum.End, end)
+	sum := s.at(start)
+	sum.End = max(sum.End, time.Duration(i.GetEndNs()))
 	sum.Warmup = sum.Warmup || i.GetWarmup()
 	sum.Backlog += i.GetBacklog()
 	sum.Agents++
@@ -53,16 +50,16 @@ func (s *series) add(i *loadpb.Interval, agents int) error {
 	return err
 }
 
-// at returns the sum of the interval with such an end.
-func (s *series) at(end time.Duration) *Interval {
+// at returns the sum of the interval with such a start.
+func (s *series) at(start time.Duration) *Interval {
 	for _, sum := range s.waiting {
-		if (sum.End - end).Abs() < s.every/4 {
+		if (sum.Start - start).Abs() < s.every/16 {
 			return sum
 		}
 	}
-	sum := &Interval{End: end, Operations: stats.Table{}}
+	sum := &Interval{Start: start, Operations: stats.Table{}}
 	s.waiting = append(s.waiting, sum)
-	slices.SortFunc(s.waiting, func(a, b *Interval) int { return cmp.Compare(a.End, b.End) })
+	slices.SortFunc(s.waiting, func(a, b *Interval) int { return cmp.Compare(a.Start, b.Start) })
 	return sum
 }
 
@@ -82,6 +79,6 @@ func (s *series) flush() {
 
 func (s *series) shift() {
 	first := s.waiting[0]
-	s.waiting, s.done = s.waiting[1:], first.End
+	s.waiting, s.next = s.waiting[1:], first.Start+s.every/16
 	s.emit(*first)
 }

@@ -40,8 +40,8 @@ func TestSeries(t *testing.T) {
 				truth[end].Record(v)
 				c.Operations++
 			}
-			jitter := time.Duration(random.Int64N(int64(200*time.Millisecond))) - 100*time.Millisecond
-			i := &loadpb.Interval{StartNs: int64(end - time.Second), EndNs: int64(end + jitter), Operations: stats.Table{read: c}.Proto(), Warmup: n < 2, Backlog: 1}
+			jitter := time.Duration(random.Int64N(int64(30 * time.Millisecond)))
+			i := &loadpb.Interval{StartNs: int64(end - time.Second + jitter), EndNs: int64(end + jitter), Operations: stats.Table{read: c}.Proto(), Warmup: n < 2, Backlog: 1}
 			if err := s.add(i, 3); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestSeries(t *testing.T) {
 		if n == 4 {
 			want = 2
 		}
-		if i.Agents != want || i.Backlog != uint64(want) || i.Warmup != (n < 2) || i.Start != time.Duration(n)*time.Second {
+		if i.Agents != want || i.Backlog != uint64(want) || i.Warmup != (n < 2) || i.Start.Truncate(time.Second) != time.Duration(n)*time.Second {
 			t.Errorf("interval %d: %+v", n, i)
 		}
 		if diff := cmp.Diff(truth[time.Duration(n+1)*time.Second], &i.Operations[read].Service, cmp.AllowUnexported(histogram.Histogram{})); diff != "" {
@@ -70,17 +70,19 @@ func TestSeries(t *testing.T) {
 func TestSeriesWaits(t *testing.T) {
 	t.Parallel()
 	var got []time.Duration
-	s := series{every: time.Second, emit: func(i Interval) { got = append(got, i.End) }}
-	send := func(end time.Duration) {
+	s := series{every: time.Second, emit: func(i Interval) { got = append(got, i.Start) }}
+	send := func(start time.Duration) {
 		t.Helper()
-		if err := s.add(&loadpb.Interval{EndNs: int64(end)}, 2); err != nil {
+		if err := s.add(&loadpb.Interval{StartNs: int64(start)}, 2); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, tt := range []struct {
-		end  time.Duration
-		want []time.Duration
+		start time.Duration
+		want  []time.Duration
 	}{
+		{0, nil},
+		{0, []time.Duration{0}},
 		{400 * time.Millisecond, nil},
 		{400 * time.Millisecond, []time.Duration{400 * time.Millisecond}},
 		{time.Second, nil},
@@ -91,11 +93,11 @@ func TestSeriesWaits(t *testing.T) {
 		{2 * time.Second, []time.Duration{2 * time.Second, 3 * time.Second}},
 	} {
 		got = nil
-		if send(tt.end); !cmp.Equal(got, tt.want) {
-			t.Errorf("after %v: %v, want %v", tt.end, got, tt.want)
+		if send(tt.start); !cmp.Equal(got, tt.want) {
+			t.Errorf("after %v: %v, want %v", tt.start, got, tt.want)
 		}
 	}
-	if err := s.add(&loadpb.Interval{EndNs: 4e9, Operations: []*loadpb.OperationStats{{Service: &loadpb.Histogram{Buckets: []byte{1}}}}}, 1); err == nil {
+	if err := s.add(&loadpb.Interval{StartNs: 4e9, Operations: []*loadpb.OperationStats{{Service: &loadpb.Histogram{Buckets: []byte{1}}}}}, 1); err == nil {
 		t.Error("a torn histogram is no error")
 	}
 }
