@@ -187,13 +187,7 @@ func LoadLine(i *controller.Interval) string {
 }
 
 // Latency formats nanoseconds with three digits.
-func Latency(ns int64) string {
-	unit := int64(1)
-	for ns/unit >= 1000 {
-		unit *= 10
-	}
-	return time.Duration((ns + unit/2) / unit * unit).String()
-}
+func Latency(ns int64) string { return report.LatencyText(ns) }
 
 // signed formats a duration with its sign.
 func signed(d time.Duration) string {

@@ -63,9 +63,9 @@ const (
 
 // The measures of a comparison.
 const (
-	measureRate = "operations_per_second"
-	measureP50  = "p50_ns"
-	measureP99  = "p99_ns"
+	MeasureRate = "operations_per_second"
+	MeasureP50  = "p50_ns"
+	MeasureP99  = "p99_ns"
 )
 
 // Compare compares run b with run a. Runs with different configs are an error of kind
@@ -200,7 +200,7 @@ func compared(operation string, a, b []sample) ComparedFigures {
 	from, to := measuresOf(a), measuresOf(b)
 	deviations := bootstrap(a, b)
 	c := ComparedFigures{Operation: operation}
-	for i, name := range []string{measureRate, measureP50, measureP99} {
+	for i, name := range []string{MeasureRate, MeasureP50, MeasureP99} {
 		one := Compared{Measure: name, A: from[i], B: to[i]}
 		if len(a) < leastGroups || len(b) < leastGroups || from[i] <= 0 || to[i] <= 0 {
 			one.Verdict = TooShort
@@ -216,7 +216,7 @@ func compared(operation string, a, b []sample) ComparedFigures {
 // logarithm of B/A.
 func (c *Compared) judge(deviation float64, freedom int) {
 	ratio, margin := math.Log(c.B/c.A), student(freedom)*deviation
-	if c.Measure != measureRate {
+	if c.Measure != MeasureRate {
 		margin = math.Hypot(margin, math.Log1p(resolution))
 	}
 	c.Change, c.Low, c.High = math.Expm1(ratio), math.Expm1(ratio-margin), math.Expm1(ratio+margin)
@@ -224,7 +224,7 @@ func (c *Compared) judge(deviation float64, freedom int) {
 	switch {
 	case c.Low <= 0 && c.High >= 0:
 		c.Verdict = NoDifference
-	case more == (c.Measure == measureRate):
+	case more == (c.Measure == MeasureRate):
 		c.Verdict = Better
 	default:
 		c.Verdict = Worse

@@ -53,7 +53,7 @@ func TestSameDistribution(t *testing.T) {
 		}
 	}
 	t.Log("no difference:", equal, "worse:", found)
-	for _, m := range []string{measureRate, measureP50, measureP99} {
+	for _, m := range []string{MeasureRate, MeasureP50, MeasureP99} {
 		if equal[m] < 180 || equal[m] == pairs {
 			t.Errorf("%s: %d of %d pairs of one distribution show no difference", m, equal[m], pairs)
 		}
