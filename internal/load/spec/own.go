@@ -60,6 +60,14 @@ func parseBytes(text string) (int64, bool) {
 	return int64(low), err == nil && high == 0 && low < 1<<63
 }
 
+// ParseSize reads a size as a file has it: 4096, 4KiB or 10MB. It reports whether it is one.
+func ParseSize(text string) (int64, bool) {
+	if !sizeForm.MatchString(text) {
+		return 0, false
+	}
+	return parseBytes(text)
+}
+
 // SizeText formats a size with the largest unit that divides it.
 func SizeText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
