@@ -120,7 +120,7 @@ func controllerPart(order string) int {
 	var targets []Target
 	for _, s := range o.Sockets {
 		options, _ := Credentials{}.Options(s)
-		targets = append(targets, Target{s, options})
+		targets = append(targets, Target{Address: s, Options: options})
 	}
 	if len(targets) == 0 {
 		l, err := StartLocal(context.Background(), 1, o.Dir, os.Stderr, func(id, listen, state string) []string {
@@ -216,7 +216,7 @@ files: [{name: data, count: 4, size: 64KiB}]
 mix:
   - {operation: read, files: data, block: 4KiB}
   - {operation: stat, files: data}
-jobs: 2
+jobs: 4
 warmup: 200ms
 duration: 1s
 interval: 200ms
@@ -224,7 +224,8 @@ start: {delay: 200ms}
 `
 
 // TestAgents: a run on three agents in processes of their own, whose clocks are seconds apart,
-// has the sum of what each of them has measured, interval by interval, and leaves no file (L7).
+// begins at no agent before its time, has the sum of what each of them has measured, interval by
+// interval, and leaves no file (L7).
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	l, root := localAgents(t, 3, func(i int, o *agentOrder) { o.Shift = time.Duration(i-1) * 5 * time.Second })
@@ -250,6 +251,9 @@ func TestAgents(t *testing.T) {
 		if want := time.Duration(i-1) * 5 * time.Second; (a.Clock.Offset-want).Abs() > a.Clock.Bound+time.Millisecond || a.Status != loadpb.Status_STATUS_COMPLETED || a.Dropped != 0 {
 			t.Errorf("agent %d: offset %v, bound %v, %v, %d dropped", i, a.Clock.Offset, a.Clock.Bound, a.Status, a.Dropped)
 		}
+	}
+	if s := whole.Summary.Skew; s.First < -s.Bound {
+		t.Errorf("a thread has begun %v early", time.Duration(-s.First))
 	}
 	if n := whole.Summary.Total.Operations; n < 1000 {
 		t.Errorf("%d operations", n)
@@ -309,7 +313,7 @@ func TestAgentIsKilled(t *testing.T) {
 				if !errors.Is(err, context.Canceled) || got.Outcome != "aborted" {
 					t.Errorf("%v, %s", err, got.Outcome)
 				}
-			} else if err == nil || !strings.HasPrefix(err.Error(), "agent "+l.Targets[1].Address+": the connection was lost") || pawl.KindOf(err) != pawl.Unavailable {
+			} else if err == nil || !strings.HasPrefix(err.Error(), "agent local-2: the connection was lost") || pawl.KindOf(err) != pawl.Unavailable {
 				t.Error(err)
 			}
 			if s := got.Agents[0].Status; s != loadpb.Status_STATUS_ABORTED || got.Agents[0].Result == nil || got.Agents[1].Error.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST {
