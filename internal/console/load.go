@@ -103,7 +103,7 @@ func OperationRows(t stats.Table, seconds float64) [][]string {
 func AgentRows(agents []controller.AgentView) [][]string {
 	rows := [][]string{{"AGENT", "STATUS", "CLOCK", "SKEW", "NOTE"}}
 	for _, a := range agents {
-		rows = append(rows, []string{a.Address, LoadStatus(&a), clockCell(a), SkewCell(a), loadNote(a)})
+		rows = append(rows, []string{strings.TrimPrefix(a.Name, "agent "), LoadStatus(&a), clockCell(a), SkewCell(a), loadNote(a)})
 	}
 	return rows
 }

@@ -22,7 +22,7 @@ func LoadReport(w io.Writer, s *report.Summary, zone *time.Location) error {
 	}
 	started := ""
 	if s.Started != nil {
-		started = "started " + s.Started.In(zone).Format(time.DateTime) + ", "
+		started = "started " + In(*s.Started, zone).Format(time.DateTime) + ", "
 	}
 	fmt.Fprintf(w, "%s%.1f s measured on %s", started, s.Seconds, Plural(int64(len(s.Agents)), "agent"))
 	if k := s.Skew; k != nil {

@@ -100,6 +100,9 @@ func (p *process) until(f func(*enginepb.EngineFrame) bool) *enginepb.EngineFram
 	}
 }
 
+// isFailed finds an error of the engine.
+func isFailed(f *enginepb.EngineFrame) bool { return f.GetFailed() != nil }
+
 func (p *process) prepare() *loadpb.PrepareStats {
 	p.t.Helper()
 	p.send(&enginepb.EngineCommand{Command: &enginepb.EngineCommand_Prepare{Prepare: &enginepb.Prepare{}}})

@@ -169,8 +169,8 @@ func (l *layout) files(s *set) func(func(uint64) bool) {
 	}
 }
 
-// A need is what a job will create before it runs.
-type need struct{ files, folders, bytes uint64 }
+// A need is what a job will create before it runs. Blocks are those of its bytes that take space.
+type need struct{ files, folders, bytes, blocks uint64 }
 
 func (l *layout) need() (n need) {
 	n.folders = 1
@@ -180,19 +180,21 @@ func (l *layout) need() (n need) {
 	index, count := l.part()
 	for _, s := range l.sets {
 		n.folders += 1 + uint64(s.Tree.Folders())
-		if index < s.Count {
-			n.files += (s.Count-index-1)/count + 1
-		}
-		if s.sizes.least == s.sizes.most {
+		if index >= s.Count {
 			continue
 		}
-		for f := range l.files(s) {
-			n.bytes += uint64(s.size(f))
+		files := (s.Count-index-1)/count + 1
+		bytes := files * uint64(s.sizes.least)
+		if s.sizes.least < s.sizes.most {
+			bytes = 0
+			for f := range l.files(s) {
+				bytes += uint64(s.size(f))
+			}
 		}
-	}
-	for _, s := range l.sets {
-		if s.sizes.least == s.sizes.most && index < s.Count {
-			n.bytes += ((s.Count-index-1)/count + 1) * uint64(s.sizes.least)
+		n.files += files
+		n.bytes += bytes
+		if s.Blocks != spec.NoBlocks {
+			n.blocks += bytes
 		}
 	}
 	return n

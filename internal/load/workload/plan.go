@@ -48,7 +48,7 @@ func Plan(job Job) (*loadpb.Plan, []*loadpb.Error) {
 	}
 	plan.FreeBytes, plan.FileSystem, plan.DirectAlignment = v.free, v.name, uint32(v.align)
 	if v.speed > 0 {
-		plan.PrepareSeconds = float64(n.bytes) / v.speed
+		plan.PrepareSeconds = float64(n.blocks) / v.speed
 	}
 	fail(v.room(n, where.name))
 	if l.test.Direct {
@@ -136,11 +136,11 @@ func speed(fd int) float64 {
 
 // room compares a need with the free space.
 func (v terrain) room(n need, where string) error {
-	if n.bytes <= v.free {
+	if n.blocks <= v.free {
 		return nil
 	}
 	return &fault{loadpb.ErrorCode_ERROR_CODE_NO_SPACE, "files", "make the files fewer or smaller, or free some space",
-		fmt.Errorf("the files have %d bytes, and %d are free in %s", n.bytes, v.free, where)}
+		fmt.Errorf("the files have %d bytes, and %d are free in %s", n.blocks, v.free, where)}
 }
 
 func (v terrain) direct() error {

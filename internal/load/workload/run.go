@@ -290,7 +290,14 @@ func (r *run) affords() bool {
 // do runs the threads, emits what they have done, and returns when all are done, or soon after ctx has ended.
 func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginepb.Finished {
 	runtime.GOMAXPROCS(r.test.Jobs + 2)
-	col := newCollector(r, emit)
+	begun, stopBegun := r.announce(emit)
+	defer stopBegun()
+	col := newCollector(r, func(f *enginepb.EngineFrame) {
+		if f.GetInterval() != nil {
+			begun()
+		}
+		emit(f)
+	})
 	done := make(chan *thread, len(r.threads))
 	for _, t := range r.threads {
 		go func() {
@@ -298,8 +305,6 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 			done <- t
 		}()
 	}
-	stopStarted := r.announce(emit)
-	defer stopStarted()
 	left, interrupted := len(r.threads), ctx.Done()
 	var late <-chan time.Time
 	ticker := time.NewTicker(max(min(r.test.Interval/4, 50*time.Millisecond), time.Millisecond))
@@ -328,24 +333,35 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 	return col.finished()
 }
 
-// announce reports when all threads have begun.
-func (r *run) announce(emit func(*enginepb.EngineFrame)) (stop func()) {
-	told := false
-	return each(time.Millisecond, func() {
-		if told {
-			return
+// announce reports when all threads have begun, or when the returned function is called first: a
+// thread that has not begun by then does so later than that.
+func (r *run) announce(emit func(*enginepb.EngineFrame)) (now, stop func()) {
+	var once sync.Once
+	now = func() {
+		once.Do(func() {
+			s, _ := r.begun()
+			emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
+		})
+	}
+	return now, each(time.Millisecond, func() {
+		if _, all := r.begun(); all {
+			now()
 		}
-		s := &loadpb.Started{IntendedNs: r.start, FirstNs: math.MaxInt64, Threads: uint32(len(r.threads))}
-		for _, t := range r.threads {
-			first := t.first.Load()
-			if first == 0 {
-				return
-			}
-			s.FirstNs, s.LastNs = min(s.FirstNs, first), max(s.LastNs, first)
-		}
-		told = true
-		emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
 	})
+}
+
+// begun returns when the threads have begun, and whether all have.
+func (r *run) begun() (s *loadpb.Started, all bool) {
+	at := r.clock.now()
+	s, all = &loadpb.Started{IntendedNs: r.start, FirstNs: math.MaxInt64, Threads: uint32(len(r.threads))}, true
+	for _, t := range r.threads {
+		first := t.first.Load()
+		if first == 0 {
+			first, all = at, false
+		}
+		s.FirstNs, s.LastNs = min(s.FirstNs, first), max(s.LastNs, first)
+	}
+	return s, all
 }
 
 // syncAtEnd makes all that was written durable. Files that are open are synced one by one.
