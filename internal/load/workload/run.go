@@ -325,13 +325,39 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 		}
 	}
 	r.syncAtEnd()
+	defer r.release()
 	return col.finished()
 }
 
-// announce reports when all threads have begun.
+// release closes the files of the threads, which have ended, and gives their buffers back.
+func (r *run) release() {
+	for _, t := range r.threads {
+		for _, fds := range append(t.opened, t.appends...) {
+			closeAll(fds)
+		}
+		for _, c := range t.contents {
+			c.free()
+		}
+		if t.buffer != nil {
+			_ = unix.Munmap(t.buffer) // it is one that Mmap has returned
+		}
+	}
+	for _, fds := range r.threads[0].leaves {
+		closeAll(fds)
+	}
+	r.dir.close()
+}
+
+func closeAll(fds []int32) {
+	for _, fd := range fds {
+		closeFD(int(fd))
+	}
+}
+
+// announce reports when all threads have begun: soon, and when it is stopped at the latest.
 func (r *run) announce(emit func(*enginepb.EngineFrame)) (stop func()) {
 	told := false
-	return each(time.Millisecond, func() {
+	look := func() {
 		if told {
 			return
 		}
@@ -345,7 +371,12 @@ func (r *run) announce(emit func(*enginepb.EngineFrame)) (stop func()) {
 		}
 		told = true
 		emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
-	})
+	}
+	stopTicking := each(time.Millisecond, look)
+	return func() {
+		stopTicking()
+		look()
+	}
 }
 
 // syncAtEnd makes all that was written durable. Files that are open are synced one by one.
