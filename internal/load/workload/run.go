@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -70,6 +71,7 @@ func newRun(p *prepared, c clock, start int64) (*run, error) {
 func (r *run) newThread(i int, shared *opened) (*thread, error) {
 	t := r.test
 	th := &thread{run: r, index: i, clock: r.clock, rng: random(mix(t.Seed, uint64(r.job.AgentIndex), uint64(i), 2))}
+	th.fresh = th.rng.next()
 	th.null, th.verifies = t.Engine == spec.Null, t.Verify
 	th.pacer = r.pace(i, &th.rng)
 	th.limits = r.limits()
@@ -106,13 +108,15 @@ func (r *run) newThread(i int, shared *opened) (*thread, error) {
 func (t *thread) equip(shared *opened) (err error) {
 	t.name, t.other = make([]byte, 0, 8192), make([]byte, 0, 8192)
 	t.opened, t.appends = make([][]int32, len(t.layout.sets)), make([][]int32, len(t.layout.sets))
-	longest := int64(1 << 16)
+	made := map[int]*content{}
 	for at, s := range t.layout.sets {
-		most, uses := t.run.uses(s)
-		longest = max(longest, most)
-		c, err := newContent(mix(t.layout.test.Seed), s.Content.Compressible, int(max(most, page)))
-		if err != nil {
-			return err
+		_, uses := t.run.uses(s)
+		c := made[s.Content.Compressible]
+		if c == nil {
+			if c, err = newContent(mix(t.layout.test.Seed), s.Content.Compressible, shared.longest); err != nil {
+				return err
+			}
+			made[s.Content.Compressible] = c
 		}
 		t.contents = append(t.contents, c)
 		if !shared.cached[at] {
@@ -133,7 +137,7 @@ func (t *thread) equip(shared *opened) (err error) {
 			}
 		}
 	}
-	t.buffer, err = alignedBuffer(int(longest) + page)
+	t.buffer, err = alignedBuffer(shared.longest)
 	return err
 }
 
@@ -175,8 +179,9 @@ func (r *run) uses(s *set) (most int64, kinds map[spec.Kind]bool) {
 
 // opened is what threads share.
 type opened struct {
-	leaves [][]int32
-	cached []bool // sets whose files each thread opens before the start
+	leaves  [][]int32
+	cached  []bool // sets whose files each thread opens before the start
+	longest int    // block, in whole pages
 }
 
 const (
@@ -186,7 +191,10 @@ const (
 
 // openAll opens the folders in which operations find files, and decides which files threads keep open.
 func (r *run) openAll() (*opened, error) {
-	o := &opened{make([][]int32, len(r.sets)), make([]bool, len(r.sets))}
+	o := &opened{make([][]int32, len(r.sets)), make([]bool, len(r.sets)), 1 << 16}
+	if err := r.buffers(o); err != nil {
+		return nil, err
+	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, fmt.Errorf("read the limit of open files: %w", err)
@@ -210,6 +218,25 @@ func (r *run) openAll() (*opened, error) {
 		}
 	}
 	return o, nil
+}
+
+// buffers finds the longest block, and refuses what would not fit into memory.
+func (r *run) buffers(o *opened) error {
+	contents := map[int]bool{}
+	for _, s := range r.sets {
+		most, _ := r.uses(s)
+		o.longest = max(o.longest, (int(most)+page-1)/page*page)
+		contents[s.Content.Compressible] = true
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return fmt.Errorf("read the size of the memory: %w", err)
+	}
+	total := uint64(info.Totalram) * uint64(info.Unit)
+	if n := uint64(r.test.Jobs) * uint64(o.longest+len(contents)*(period+o.longest)); n > total/2 {
+		return invalid("jobs", "use fewer jobs or smaller blocks", "jobs: buffers of %d jobs with blocks of %d bytes take %d bytes, which is more than half of the memory", r.test.Jobs, o.longest, n)
+	}
+	return nil
 }
 
 // limits returns a thread's share of what the run may still make.
@@ -335,8 +362,10 @@ func (r *run) release() {
 		for _, fds := range append(t.opened, t.appends...) {
 			closeAll(fds)
 		}
-		for _, c := range t.contents {
-			c.free()
+		for i, c := range t.contents {
+			if !slices.Contains(t.contents[:i], c) { // sets may have one in common
+				c.free()
+			}
 		}
 		if t.buffer != nil {
 			_ = unix.Munmap(t.buffer) // it is one that Mmap has returned

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,9 @@ func TestNoAllocation(t *testing.T) { // not parallel: AllocsPerRun counts for t
 			job := newJob(t, "{name: alloc, files: [{name: data, count: 64, size: 64KiB, tree: {width: 2, depth: 1}}], mix: [{operation: "+string(kind)+", access: zipf}], "+more+"}")
 			if kind == spec.Create || kind == spec.Mkdir {
 				job.Config = "{name: alloc, files: [{name: data, tree: {width: 2, depth: 1}}], mix: [{operation: " + string(kind) + "}], " + more + "}"
+			}
+			if !strings.HasPrefix(more, "direct") {
+				job.Root = memory(t)
 			}
 			r := runHere(t, job)
 			th := r.threads[0]
@@ -146,7 +150,7 @@ func TestLateOperation(t *testing.T) {
 			cell.operations++
 			cell.service.Record(1000)
 		}
-		c.take(handover{t, t.slot, next})
+		c.take(handover{t, t.slot, next, t.pacer})
 		t.slot = newSlot()
 		<-t.spare
 		t.spare <- newSlot()
