@@ -67,7 +67,7 @@ func TestSizes(t *testing.T) {
 			if mean := sum / 50_000; math.Abs(mean-c.mean) > c.tolerance {
 				t.Errorf("the mean is %.0f: want %.0f", mean, c.mean)
 			}
-			if s.of(5) != s.of(5) {
+			if first, again := s.of(5), s.of(5); first != again {
 				t.Error("one number has two sizes")
 			}
 		})
