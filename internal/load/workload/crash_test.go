@@ -4,6 +4,7 @@ package workload
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -149,6 +150,38 @@ func TestTerm(t *testing.T) {
 	if err := p.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestHungOperation: an operation that does not return, here the opening of a pipe that nobody reads, does not
+// keep the run from its end on SIGTERM, with what the other thread has done (L5).
+func TestHungOperation(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: hung, files: [{name: data, count: 2, size: 4KiB}], mix: [{operation: write}, {operation: rename}], duration: 1h, jobs: 2, interval: 100ms}")
+	p := start(t, job)
+	p.prepare()
+	file := filepath.Join(job.Root, "load/01RUN/agent-0/data/f1") // of the second thread
+	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.run(0)
+	intervals := 0
+	p.until(func(f *enginepb.EngineFrame) bool { // which go on
+		if f.GetInterval() != nil {
+			intervals++
+		}
+		return intervals == 4
+	})
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _, f := p.finished()
+	if n, _, _ := total(t, f, "write"); n == 0 {
+		t.Error(f)
+	}
+	if err := p.cmd.Wait(); err != nil || !strings.Contains(p.errors.String(), "1 threads are in a system call") {
+		t.Errorf("%v: %s", err, p.errors)
+	}
+	left(t, job, start(t, job).clean())
 }
 
 // TestSlowReader: while nobody reads what the engine writes, frames queue up to a limit; then the oldest

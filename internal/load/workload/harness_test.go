@@ -207,3 +207,14 @@ func total(t testing.TB, f *enginepb.Finished, operation string) (operations, by
 	}
 	return operations, bytes, errors
 }
+
+// memory returns a folder in memory.
+func memory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "pawl-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}

@@ -5,7 +5,6 @@ package workload
 import (
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/load/spec"
@@ -210,9 +209,4 @@ func (n need) check(j Job) error {
 		return invalid("files", hint, "there would be %d files and folders, and %d are allowed in %s", n.files+n.folders, j.LimitFiles, j.Root)
 	}
 	return nil
-}
-
-// set returns the set of a name; spec.Parse has seen to it that there is one.
-func (l *layout) set(name string) *set {
-	return l.sets[slices.IndexFunc(l.sets, func(s *set) bool { return s.Name == name })]
 }

@@ -41,7 +41,7 @@ func Plan(job Job) (*loadpb.Plan, []*loadpb.Error) {
 		return plan, faults
 	}
 	defer where.close()
-	v, err := survey(where)
+	v, err := survey(where, true)
 	if err != nil {
 		fail(err)
 		return plan, faults
@@ -83,7 +83,8 @@ type terrain struct {
 // probeBytes is how much a survey writes.
 const probeBytes = 8 << 20
 
-func survey(f *folder) (terrain, error) {
+// survey examines a file system, and measures its speed on demand.
+func survey(f *folder, measure bool) (terrain, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(f.fd, &st); err != nil {
 		return terrain{}, pathFault("examine", f.name, err)
@@ -99,7 +100,9 @@ func survey(f *folder) (terrain, error) {
 	}
 	defer unix.Close(fd)
 	v.align = alignment(fd, int64(st.Type))
-	v.speed = speed(fd)
+	if measure {
+		v.speed = speed(fd)
+	}
 	return v, nil
 }
 

@@ -84,7 +84,7 @@ func (p *preparation) open() error {
 		return err
 	}
 	defer target.close()
-	v, err := survey(target)
+	v, err := survey(target, false)
 	if err != nil {
 		return err
 	}

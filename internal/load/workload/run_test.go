@@ -281,13 +281,8 @@ func TestDirect(t *testing.T) {
 			t.Error(f.GetError())
 		}
 	}
-	memory, err := os.MkdirTemp("/dev/shm", "pawl-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(memory) })
 	job := newJob(t, strings.Replace(config, "ACCESS", "random", 1))
-	job.Root = memory
+	job.Root = memory(t)
 	if e := start(t, job).refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID || e.GetSubject() != "direct" || !strings.Contains(e.GetMessage(), "tmpfs") {
 		t.Error(e)
 	}
