@@ -88,11 +88,11 @@ const loadCompareLong = `Compare the load run whose result folder is B with that
 p99, the change from A to B, its 95 % interval, and whether B is better or worse. An interval that
 includes 0 is no difference.
 
-The interval is from a bootstrap over the seconds of both runs, without their warm-up: 200 draws with
-a fixed seed give the spread, with Student's distribution for the number of seconds, and for
+The interval is from a bootstrap over the seconds of both runs, without their warm-up: 200 draws
+with a fixed seed give the spread, with Student's distribution for the number of seconds, and for
 latencies with the 1.6 % that the buckets of histograms allow. Latencies are response times where
-there is a rate. Fewer than 5 seconds are too short to tell. Two runs of one system on other days may
-differ by more than their seconds do: repeat what matters.
+there is a rate. Fewer than 5 seconds are too short to tell. Two runs of one system on other days
+may differ by more than their seconds do: repeat what matters.
 
 Runs of other loads are refused, with the keys that differ; --force compares them nevertheless.
 
