@@ -33,27 +33,29 @@ type measured struct{ rate, p50, p99 float64 }
 // least. Each measurement begins with a sync, since buffered writes depend on what is dirty. fio runs
 // with --invalidate=0, or it would empty the cache on every pass, and without --scramble_buffers.
 func BenchmarkFio(b *testing.B) {
+	sharedFiles(b, func(job Job) { everyCase(b, job) })
+}
+
+// sharedFiles prepares the files that both use.
+func sharedFiles(b *testing.B, f func(Job)) {
+	b.Helper()
 	if _, err := exec.LookPath("fio"); err != nil {
 		b.Fatal("this needs fio: apt-get install fio")
 	}
-	job := newJob(b, "")
-	job.Manifest += ".0"
-	config := func(kind, access, block string, jobs int, direct bool, engine string) string {
-		return fmt.Sprintf(`
-name: fio
-shared: true
-files: [{name: data, count: 4, size: %dMiB}]
-mix: [{operation: %s, block: %s, access: %s}]
-jobs: %d
-direct: %t
-engine: %s
-duration: %ds
-`, *fioSize, kind, block, access, jobs, direct, engine, *fioSeconds)
-	}
-	job.Config = config("read", "random", "4KiB", 1, false, "threads")
+	job := newJob(b, fioConfig("read", "random", "4KiB", 1, false, "threads"))
 	keeper := start(b, job)
 	keeper.prepare()
-	defer func() { left(b, job, keeper.clean()) }()
+	f(job)
+	left(b, job, keeper.clean())
+}
+
+// fioConfig returns a config; engine may have a depth with it.
+func fioConfig(kind, access, block string, jobs int, direct bool, engine string) string {
+	return fmt.Sprintf("{name: fio, shared: true, files: [{name: data, count: 4, size: %dMiB}], mix: [{operation: %s, block: %s, access: %s}], jobs: %d, direct: %t, engine: %s, duration: %ds}",
+		*fioSize, kind, block, access, jobs, direct, engine, *fioSeconds)
+}
+
+func everyCase(b *testing.B, job Job) {
 	for _, c := range []struct{ name, kind, access, block, rw string }{
 		{"read4KiB", "read", "random", "4KiB", "randread"},
 		{"write4KiB", "write", "random", "4KiB", "randwrite"},
@@ -62,15 +64,27 @@ duration: %ds
 	} {
 		for _, direct := range []bool{false, true} {
 			for _, jobs := range []int{1, 4} {
-				name := fmt.Sprintf("%s/%s/%djobs", c.name, map[bool]string{true: "direct", false: "buffered"}[direct], jobs)
-				b.Run(name, func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/direct=%t/%djobs", c.name, direct, jobs), func(b *testing.B) {
 					job := job
-					job.Config = config(c.kind, c.access, c.block, jobs, direct, "threads")
+					job.Config = fioConfig(c.kind, c.access, c.block, jobs, direct, "threads")
 					besideFio(b, job, []string{"--rw=" + c.rw, "--bs=" + strings.TrimSuffix(c.block, "iB"), fmt.Sprintf("--numjobs=%d", jobs), fmt.Sprintf("--direct=%d", toInt(direct)), "--ioengine=psync"})
 				})
 			}
 		}
 	}
+}
+
+// BenchmarkFioRing is BenchmarkFio for io_uring, with 32 operations in flight of one thread.
+func BenchmarkFioRing(b *testing.B) {
+	sharedFiles(b, func(job Job) {
+		for kind, rw := range map[string]string{"read": "randread", "write": "randwrite"} {
+			b.Run(kind+"4KiB/direct", func(b *testing.B) {
+				job := job
+				job.Config = fioConfig(kind, "random", "4KiB", 1, true, "uring, depth: 32")
+				besideFio(b, job, []string{"--rw=" + rw, "--bs=4k", "--numjobs=1", "--direct=1", "--ioengine=io_uring", "--iodepth=32"})
+			})
+		}
+	})
 }
 
 // besideFio measures in turn and reports.
