@@ -163,3 +163,9 @@ func upper(i int) int64 {
 	e := max(i>>subBits-1, 0)
 	return int64(i-e<<subBits+1)<<e - 1
 }
+
+// Lower returns the least value of the bucket that a value, which is not negative, is in.
+func Lower(ns int64) int64 {
+	i := bucket(ns)
+	return upper(i-1) + 1
+}

@@ -136,7 +136,7 @@ func (c *checker) operation(path string, o *Operation) {
 	if c.given(path+".block") && !o.Kind.HasData() {
 		c.e.ReportKey(path+".block", fmt.Sprintf("a %s has no block", o.Kind), "leave it out")
 	}
-	if c.given(path+".access") && (o.Kind == Create || o.Kind == Mkdir) {
+	if c.given(path+".access") && !o.Kind.ordered() {
 		c.e.ReportKey(path+".access", fmt.Sprintf("a %s has no order of access", o.Kind), "leave it out")
 	}
 	c.block(path+".block", o)

@@ -60,6 +60,14 @@ func parseBytes(text string) (int64, bool) {
 	return int64(low), err == nil && high == 0 && low < 1<<63
 }
 
+// ParseSize reads a size as a file has it: 4096, 4KiB or 10MB. It reports whether it is one.
+func ParseSize(text string) (int64, bool) {
+	if !sizeForm.MatchString(text) {
+		return 0, false
+	}
+	return parseBytes(text)
+}
+
 // SizeText formats a size with the largest unit that divides it.
 func SizeText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
@@ -181,4 +189,14 @@ func exactlyOne(keys []string) func(*document.Examiner, string, *document.Value,
 			e.Report(v.Place, path, "has "+strings.Join(has, " and "), "keep one of them")
 		}
 	}
+}
+
+// RoundSizeText formats a size in the largest unit below it, with one decimal.
+func RoundSizeText(bytes float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	i := 0
+	for bytes >= 1024 && i < len(units)-1 {
+		bytes, i = bytes/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %s", bytes, units[i])
 }

@@ -317,7 +317,14 @@ func (r *run) affords() bool {
 // do runs the threads, emits what they have done, and returns when all are done, or soon after ctx has ended.
 func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginepb.Finished {
 	runtime.GOMAXPROCS(r.test.Jobs + 2)
-	col := newCollector(r, emit)
+	begun, stopBegun := r.announce(emit)
+	defer stopBegun()
+	col := newCollector(r, func(f *enginepb.EngineFrame) {
+		if f.GetInterval() != nil {
+			begun()
+		}
+		emit(f)
+	})
 	done := make(chan *thread, len(r.threads))
 	for _, t := range r.threads {
 		go func() {
@@ -325,8 +332,6 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 			done <- t
 		}()
 	}
-	stopStarted := r.announce(emit)
-	defer stopStarted()
 	left, interrupted := len(r.threads), ctx.Done()
 	var late <-chan time.Time
 	ticker := time.NewTicker(max(min(r.test.Interval/4, 50*time.Millisecond), time.Millisecond))
@@ -383,29 +388,43 @@ func closeAll(fds []int32) {
 	}
 }
 
-// announce reports when all threads have begun: soon, and when it is stopped at the latest.
-func (r *run) announce(emit func(*enginepb.EngineFrame)) (stop func()) {
-	told := false
-	look := func() {
-		if told {
-			return
-		}
-		s := &loadpb.Started{IntendedNs: r.start, FirstNs: math.MaxInt64, Threads: uint32(len(r.threads))}
-		for _, t := range r.threads {
-			first := t.first.Load()
-			if first == 0 {
-				return
-			}
-			s.FirstNs, s.LastNs = min(s.FirstNs, first), max(s.LastNs, first)
-		}
-		told = true
-		emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
+// announce reports when all threads have begun: soon, when now is called first, or when it is
+// stopped. A thread that has not begun by then does so later than that.
+func (r *run) announce(emit func(*enginepb.EngineFrame)) (now, stop func()) {
+	var once sync.Once
+	now = func() {
+		once.Do(func() {
+			s, _ := r.begun()
+			emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
+		})
 	}
-	stopTicking := each(time.Millisecond, look)
-	return func() {
+	stopTicking := each(time.Millisecond, func() {
+		if _, n := r.begun(); n == len(r.threads) {
+			now()
+		}
+	})
+	return now, func() {
 		stopTicking()
-		look()
+		if _, n := r.begun(); n > 0 { // the run may have ended before its start
+			now()
+		}
 	}
+}
+
+// begun returns when the threads have begun, and how many have.
+func (r *run) begun() (s *loadpb.Started, n int) {
+	at := r.clock.now()
+	s = &loadpb.Started{IntendedNs: r.start, FirstNs: math.MaxInt64, Threads: uint32(len(r.threads))}
+	for _, t := range r.threads {
+		first := t.first.Load()
+		if first == 0 {
+			first = at
+		} else {
+			n++
+		}
+		s.FirstNs, s.LastNs = min(s.FirstNs, first), max(s.LastNs, first)
+	}
+	return s, n
 }
 
 // syncAtEnd makes all that was written durable. Files that are open are synced one by one.
