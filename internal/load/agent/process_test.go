@@ -133,6 +133,12 @@ func serve(t *testing.T, change func(*Config)) *served {
 	return s
 }
 
+func (s *served) busy() bool {
+	s.Agent.mu.Lock()
+	defer s.Agent.mu.Unlock()
+	return s.current != nil
+}
+
 // engine returns the pid of the first engine.
 func (s *served) engine() int {
 	s.mu.Lock()
@@ -281,8 +287,12 @@ func files(t *testing.T, root string) (found []string) {
 	return found
 }
 
+// isClean checks that nothing is left of the runs, once the agent is free.
 func (s *served) isClean() {
 	s.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); s.busy() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	if left := files(s.t, s.root); len(left) > 0 {
 		s.t.Errorf("%d files are left, such as %s", len(left), left[0])
 	}
