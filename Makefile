@@ -54,7 +54,7 @@ CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal
 
 check: export PAWL_TEST_POSTGRES = none
 
-.PHONY: help build demo check test race lint generate verify bench bench-supervise peers supervisors chaos soak clean
+.PHONY: help build demo check test race lint generate verify bench bench-supervise bench-load peers supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -138,6 +138,10 @@ peers: ## hold Pawl against River in the same run, on PostgreSQL and on SQLite (
 
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
+
+bench-load: ## hold the load engine against fio in the same run: the same files, blocks and threads (needs fio)
+	@command -v fio >/dev/null || { echo "this needs fio: apt-get install fio"; exit 1; }
+	$(GO) test ./internal/load/workload -run '^$$' -bench . -benchtime 1x -timeout 60m
 
 clean: ## remove what was built
 	rm -rf bin examples/gostats/out

@@ -12,8 +12,8 @@ measures their clocks, starts them at one time, and adds up their histograms.`
 func newLoad(a *app) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "load", Short: "Load file systems from many machines at once, and measure them", Long: loadLong,
-		Example: "  pawl load run examples/load/random-read.yaml",
+		Example: "  pawl load validate examples/load/random-read.yaml\n  pawl load run examples/load/random-read.yaml",
 	})
-	c.AddCommand(a.newLoadRun())
+	c.AddCommand(a.newLoadValidate(), a.newLoadPlan(), a.newLoadRun(), a.newLoadReport(), a.newLoadCompare(), a.newLoadSchema())
 	return c
 }

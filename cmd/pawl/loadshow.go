@@ -110,7 +110,7 @@ func (s *loadShown) agent(v *controller.AgentView, known *agentShown) {
 		if s.json != nil {
 			s.json.put(loadProgress{"progress", now.at, v.Index, v.Address, p.GetPhase(), p.GetDone(), p.GetTotal(), p.GetBytes(), p.GetBytesPerSecond()}, true)
 		} else {
-			s.say("agent %s: %s", v.Address, console.LoadProgress(p))
+			s.say("%s: %s", v.Name, console.LoadProgress(p))
 		}
 	}
 	changed := now.status != known.status || now.failed != known.failed || now.measured != known.measured || now.begun != known.begun
@@ -160,13 +160,10 @@ func (s *loadShown) summary(r *report.Report, dir string) error {
 	if dir == "" {
 		return nil
 	}
-	if err := console.Table(s.stdout, console.OperationRows(r.Totals, sum.Seconds)); err != nil {
+	if err := console.LoadReport(s.stdout, sum, s.outZone()); err != nil {
 		return err
 	}
-	for _, v := range sum.Violations {
-		fmt.Fprintln(s.stdout, "threshold violated:", console.Printable(v))
-	}
-	_, err := fmt.Fprintf(s.stdout, "%s %s; result in %s\n", sum.RunID, sum.Outcome, console.Shell(dir))
+	_, err := fmt.Fprintf(s.stdout, "result in %s\n", console.Shell(dir))
 	return err
 }
 

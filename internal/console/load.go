@@ -103,7 +103,7 @@ func OperationRows(t stats.Table, seconds float64) [][]string {
 func AgentRows(agents []controller.AgentView) [][]string {
 	rows := [][]string{{"AGENT", "STATUS", "CLOCK", "SKEW", "NOTE"}}
 	for _, a := range agents {
-		rows = append(rows, []string{a.Address, LoadStatus(&a), clockCell(a), SkewCell(a), loadNote(a)})
+		rows = append(rows, []string{strings.TrimPrefix(a.Name, "agent "), LoadStatus(&a), clockCell(a), SkewCell(a), loadNote(a)})
 	}
 	return rows
 }
@@ -187,13 +187,7 @@ func LoadLine(i *controller.Interval) string {
 }
 
 // Latency formats nanoseconds with three digits.
-func Latency(ns int64) string {
-	unit := int64(1)
-	for ns/unit >= 1000 {
-		unit *= 10
-	}
-	return time.Duration((ns + unit/2) / unit * unit).String()
-}
+func Latency(ns int64) string { return report.LatencyText(ns) }
 
 // signed formats a duration with its sign.
 func signed(d time.Duration) string {

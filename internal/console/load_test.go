@@ -34,11 +34,11 @@ func TestDrawLoad(t *testing.T) {
 	l := Load{Name: "mix\x1b[2J", Length: 30 * time.Second, Last: i, View: controller.View{
 		Phase: controller.Running, Start: now.Add(-12 * time.Second),
 		Agents: []controller.AgentView{
-			{Address: "a:7296", Status: loadpb.Status_STATUS_RUNNING, Measured: true, Clock: report.Clock{Offset: -5 * time.Second, Bound: 24 * time.Microsecond},
+			{Name: "agent a:7296", Status: loadpb.Status_STATUS_RUNNING, Measured: true, Clock: report.Clock{Offset: -5 * time.Second, Bound: 24 * time.Microsecond},
 				Begun: true, Skew: [2]time.Duration{-3 * time.Microsecond, 1250 * time.Microsecond}, Dropped: 2},
-			{Address: "b:7296", Status: loadpb.Status_STATUS_PREPARING, Progress: &loadpb.Progress{Phase: "files\x07", Done: 5, Total: 20, BytesPerSecond: 1 << 21}},
-			{Address: "c:7296", Status: loadpb.Status_STATUS_READY, Failure: &loadpb.Error{Message: "no sign of life"}},
-			{Address: "d:7296"},
+			{Name: "agent b:7296", Status: loadpb.Status_STATUS_PREPARING, Progress: &loadpb.Progress{Phase: "files\x07", Done: 5, Total: 20, BytesPerSecond: 1 << 21}},
+			{Name: "agent c:7296", Status: loadpb.Status_STATUS_READY, Failure: &loadpb.Error{Message: "no sign of life"}},
+			{Name: "agent d:7296"},
 		},
 	}}
 	want := strings.Split(strings.TrimSpace(`

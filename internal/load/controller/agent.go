@@ -20,6 +20,7 @@ const outbox = 2 * probes
 // An agent is one agent of a run. What is not of another kind is of the goroutine of Run.
 type agent struct {
 	index   int
+	name    string // what messages call it
 	address string
 	runID   string
 	clock   func() time.Time
@@ -62,9 +63,6 @@ type agent struct {
 
 // failed reports whether the agent does not count any more.
 func (a *agent) failed() bool { return a.failure != nil }
-
-// name returns what messages call the agent.
-func (a *agent) name() string { return "agent " + a.address }
 
 // post queues a message and never waits. It is safe for concurrent use.
 func (a *agent) post(m *loadpb.ControlMessage) {

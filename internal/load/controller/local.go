@@ -60,7 +60,7 @@ func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command f
 		if err != nil {
 			return nil, errors.Join(err, l.Stop())
 		}
-		l.Targets = append(l.Targets, Target{Address: listen, Options: options})
+		l.Targets = append(l.Targets, Target{Name: id, Address: listen, Options: options})
 	}
 	for i, a := range l.agents {
 		if err := a.wait(ctx, strings.TrimPrefix(l.Targets[i].Address, "unix:")); err != nil {

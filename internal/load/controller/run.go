@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,8 @@ type Config struct {
 
 // A Target is an agent to be used.
 type Target struct {
-	Address string            // for people: HOST:PORT, or unix:PATH
+	Name    string            // for people; default the address
+	Address string            // HOST:PORT, or unix:PATH
 	Options []grpc.DialOption // how to connect; see Credentials.Options
 }
 
@@ -125,7 +127,7 @@ func (r *run) add(index int, t Target) error {
 		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("agent %q: %v", t.Address, err), Err: err}
 	}
 	r.agents = append(r.agents, &agent{
-		index: index, address: t.Address, runID: r.ID, clock: r.Clock, begun: time.Now(), moved: time.Now(), sent: time.Now(),
+		index: index, name: "agent " + cmp.Or(t.Name, t.Address), address: t.Address, runID: r.ID, clock: r.Clock, begun: time.Now(), moved: time.Now(), sent: time.Now(),
 		conn: conn, client: loadpb.NewAgentServiceClient(conn),
 		out: make(chan *loadpb.ControlMessage, outbox), replies: make(chan probe, outbox),
 		cancel: func(error) {},
@@ -327,7 +329,7 @@ func (r *run) judge() error {
 		return nil
 	}
 	first := r.failures[0]
-	message := fmt.Sprintf("%s: %s", first.name(), first.failure.GetMessage())
+	message := fmt.Sprintf("%s: %s", first.name, first.failure.GetMessage())
 	if len(r.agents) > 1 && r.needed() < len(r.agents) {
 		message = fmt.Sprintf("%d of %d agents are left and %d are needed; the first to fail: %s", len(r.alive()), len(r.agents), r.needed(), message)
 	}

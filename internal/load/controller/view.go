@@ -31,6 +31,7 @@ type View struct {
 // An AgentView is an agent as it is now.
 type AgentView struct {
 	Index    int
+	Name     string // for people: "agent HOST:PORT" or "agent local-1"
 	Address  string
 	Info     *loadpb.AgentInfo // nil: it has not greeted yet
 	Status   loadpb.Status     // the last that it has reported
@@ -47,7 +48,7 @@ func (r *run) view() View {
 	v := View{ID: r.ID, Phase: r.phase, Start: r.start, Reason: r.reason}
 	for _, a := range r.agents {
 		v.Agents = append(v.Agents, AgentView{
-			Index: a.index, Address: a.address, Info: a.info, Status: a.status, Failure: a.failure, Progress: a.progress,
+			Index: a.index, Name: a.name, Address: a.address, Info: a.info, Status: a.status, Failure: a.failure, Progress: a.progress,
 			Measured: a.measured, Clock: a.offset, Begun: a.hasBegun, Skew: a.skew, Dropped: a.dropped,
 		})
 	}

@@ -35,12 +35,12 @@ type line struct {
 // Size of a chart, and of the space around its lines.
 const (
 	chartWidth, chartHeight         = 860.0, 260.0
-	marginLeft, marginRight         = 78.0, 12.0
+	marginLeft, marginRight         = 78.0, 130.0
 	marginTop, marginBottom         = 12.0, 40.0
 	plotWidth, plotHeight           = chartWidth - marginLeft - marginRight, chartHeight - marginTop - marginBottom
 	maxPoints                       = 600
 	colours                         = 6
-	legendLeft, legendTop, legendDY = marginLeft + 10, marginTop + 16, 16.0
+	legendLeft, legendTop, legendDY = chartWidth - marginRight + 10, marginTop + 10, 16.0
 )
 
 // draw returns the chart, or nothing if it has no points.
@@ -79,10 +79,14 @@ func (c *chart) drawLine(b *strings.Builder, i int, l line, low, high float64) {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", c.x(p[0]), c.y(p[1], low, high)))
 		}
 	}
-	fmt.Fprintf(b, `<polyline class="line c%d" points="%s"/>`, i%colours, strings.Join(points, " "))
+	class := fmt.Sprintf("line c%d", i%colours)
+	if i >= colours {
+		class += " dashed"
+	}
+	fmt.Fprintf(b, `<polyline class="%s" points="%s"/>`, class, strings.Join(points, " "))
 	y := legendTop + float64(i)*legendDY
-	fmt.Fprintf(b, `<line class="line c%d" x1="%g" x2="%g" y1="%g" y2="%g"/><text x="%g" y="%g">%s</text>`,
-		i%colours, legendLeft, legendLeft+18, y-4, y-4, legendLeft+24, y, html.EscapeString(l.name))
+	fmt.Fprintf(b, `<line class="%s" x1="%g" x2="%g" y1="%g" y2="%g"/><text x="%g" y="%g">%s</text>`,
+		class, legendLeft, legendLeft+18, y-4, y-4, legendLeft+24, y, html.EscapeString(l.name))
 }
 
 // bounds returns the bounds of the y axis.
@@ -145,6 +149,9 @@ func steps(low, high float64, n int) (values []float64) {
 
 // LatencyText formats nanoseconds with three digits.
 func LatencyText(ns int64) string {
+	if ns < 0 {
+		return "-" + LatencyText(-ns)
+	}
 	unit := int64(1)
 	for ns/unit >= 1000 {
 		unit *= 10

@@ -18,6 +18,7 @@ const (
 	resamples   = 200
 	maxGroups   = 200 // groups of intervals that are drawn from
 	leastGroups = 5   // below it, there is no telling
+	leastBeyond = 10  // operations above a percentile, likewise
 	seed        = 1
 	// resolution is how far apart two latencies in one bucket may be.
 	resolution = 1.0 / 64
@@ -63,9 +64,9 @@ const (
 
 // The measures of a comparison.
 const (
-	measureRate = "operations_per_second"
-	measureP50  = "p50_ns"
-	measureP99  = "p99_ns"
+	MeasureRate = "operations_per_second"
+	MeasureP50  = "p50_ns"
+	MeasureP99  = "p99_ns"
 )
 
 // Compare compares run b with run a. Runs with different configs are an error of kind
@@ -200,9 +201,11 @@ func compared(operation string, a, b []sample) ComparedFigures {
 	from, to := measuresOf(a), measuresOf(b)
 	deviations := bootstrap(a, b)
 	c := ComparedFigures{Operation: operation}
-	for i, name := range []string{measureRate, measureP50, measureP99} {
+	fewest := float64(min(together(a).operations, together(b).operations))
+	for i, name := range []string{MeasureRate, MeasureP50, MeasureP99} {
 		one := Compared{Measure: name, A: from[i], B: to[i]}
-		if len(a) < leastGroups || len(b) < leastGroups || from[i] <= 0 || to[i] <= 0 {
+		beyond := fewest * [...]float64{1, 0.5, 0.01}[i]
+		if len(a) < leastGroups || len(b) < leastGroups || beyond < leastBeyond || from[i] <= 0 || to[i] <= 0 {
 			one.Verdict = TooShort
 		} else {
 			one.judge(deviations[i], len(a)+len(b)-2)
@@ -216,7 +219,7 @@ func compared(operation string, a, b []sample) ComparedFigures {
 // logarithm of B/A.
 func (c *Compared) judge(deviation float64, freedom int) {
 	ratio, margin := math.Log(c.B/c.A), student(freedom)*deviation
-	if c.Measure != measureRate {
+	if c.Measure != MeasureRate {
 		margin = math.Hypot(margin, math.Log1p(resolution))
 	}
 	c.Change, c.Low, c.High = math.Expm1(ratio), math.Expm1(ratio-margin), math.Expm1(ratio+margin)
@@ -224,7 +227,7 @@ func (c *Compared) judge(deviation float64, freedom int) {
 	switch {
 	case c.Low <= 0 && c.High >= 0:
 		c.Verdict = NoDifference
-	case more == (c.Measure == measureRate):
+	case more == (c.Measure == MeasureRate):
 		c.Verdict = Better
 	default:
 		c.Verdict = Worse

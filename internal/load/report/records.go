@@ -123,27 +123,30 @@ func (p part) seconds() float64 { return float64(p.GetEndNs()-p.GetStartNs()) / 
 func (s *slice) seconds() float64 { return (s.end - s.start).Seconds() }
 
 // walk calls f with each interval of a run in order, all agents together. Intervals of different
-// agents are the same if they begin at the same multiple of the run's interval. Only one interval
-// of each agent is in memory at a time.
+// agents are the same if their starts differ by less than a 16th of the run's interval; a warm-up
+// may end within one and shift the others. Only one interval of each agent is in memory at a time.
 func walk(run *Run, f func(*slice) error) error {
 	var heads []*head
 	for i := range run.Agents {
 		next, stop := iter.Pull(intervals(run.Agents[i].Result))
 		defer stop()
-		h := &head{agent: i, next: next, every: max(run.Test.Interval, 1)}
+		h := &head{agent: i, next: next}
 		h.advance()
 		heads = append(heads, h)
 	}
 	s := &slice{table: stats.Table{}}
 	for {
-		at := int64(math.MaxInt64)
+		first := ended
 		for _, h := range heads {
-			at = min(at, h.at)
+			first = min(first, h.start)
 		}
-		if at == math.MaxInt64 {
+		if first == ended {
 			return nil
 		}
-		s.gather(heads, at)
+		s.gather(heads, first+max(run.Test.Interval/16, 1))
+		if len(s.parts) == 0 {
+			continue
+		}
 		if err := f(s); err != nil {
 			return err
 		}
@@ -154,37 +157,38 @@ func walk(run *Run, f func(*slice) error) error {
 type head struct {
 	agent int
 	next  func() (*loadpb.Interval, bool)
-	every time.Duration
 	now   *loadpb.Interval
-	at    int64 // the number of the interval; MaxInt64 at the end
+	start time.Duration // of it, or ended
 }
+
+// ended is the start of the interval after the last one.
+const ended = time.Duration(math.MaxInt64)
 
 func (h *head) advance() {
-	i, ok := h.next()
-	if h.now = i; !ok {
-		h.at = math.MaxInt64
-		return
+	h.start = ended
+	if i, ok := h.next(); ok {
+		h.now, h.start = i, time.Duration(i.GetStartNs())
 	}
-	h.at = max(h.at, (i.GetStartNs()+int64(h.every)/2)/int64(h.every))
 }
 
-// gather makes s the interval of that number. An agent whose statistics are damaged ends there;
+// gather makes s what begins before that time. An agent whose statistics are damaged ends there;
 // Evaluate has reported it.
-func (s *slice) gather(heads []*head, at int64) {
-	*s = slice{table: s.table, parts: s.parts[:0], start: math.MaxInt64}
+func (s *slice) gather(heads []*head, before time.Duration) {
+	*s = slice{table: s.table, parts: s.parts[:0], start: ended}
 	s.table.Reset()
 	for _, h := range heads {
-		for h.at == at {
-			i := h.now
-			if s.table.Add(i.GetOperations()) != nil {
-				h.at = math.MaxInt64
-				break
-			}
-			s.start, s.end = min(s.start, time.Duration(i.GetStartNs())), max(s.end, time.Duration(i.GetEndNs()))
-			s.warmup = s.warmup || i.GetWarmup()
-			s.backlog += i.GetBacklog()
-			s.parts = append(s.parts, part{h.agent, i})
-			h.advance()
+		if h.start >= before {
+			continue
 		}
+		i := h.now
+		if s.table.Add(i.GetOperations()) != nil {
+			h.start = ended
+			continue
+		}
+		s.start, s.end = min(s.start, h.start), max(s.end, time.Duration(i.GetEndNs()))
+		s.warmup = s.warmup || i.GetWarmup()
+		s.backlog += i.GetBacklog()
+		s.parts = append(s.parts, part{h.agent, i})
+		h.advance()
 	}
 }

@@ -482,3 +482,35 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestShiftedIntervals: the interval in which a warm-up ends and the one after it stay apart, and
+// one that an agent lacks is that of the others (L7).
+func TestShiftedIntervals(t *testing.T) {
+	t.Parallel()
+	run, _ := model{seed: 1, agents: 1, seconds: 3, config: config}.run(t)
+	run.Agents = append(run.Agents, run.Agents[0])
+	for i, starts := range [][]int64{{0, 1000, 1200, 2200}, {0, 1000, 2200}} {
+		var out bytes.Buffer
+		for _, ms := range starts {
+			end := ms + 1000
+			if ms == 1000 {
+				end = 1200
+			}
+			record(t, &out, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{
+				StartNs: ms*1e6 + int64(i)*1e5, EndNs: end * 1e6, Warmup: ms < 1200, Operations: []*loadpb.OperationStats{{Operation: "stat", Operations: 1}},
+			}}})
+		}
+		run.Agents[i].Result = out.Bytes()
+	}
+	r, err := Evaluate(&run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range r.Series {
+		got = append(got, fmt.Sprintf("%.1f-%.1f %t %d", p.Start, p.End, p.Warmup, p.Operations))
+	}
+	if diff := cmp.Diff([]string{"0.0-1.0 true 2", "1.0-1.2 true 2", "1.2-2.2 false 1", "2.2-3.2 false 2"}, got); diff != "" {
+		t.Error(diff)
+	}
+}

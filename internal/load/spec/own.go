@@ -190,3 +190,13 @@ func exactlyOne(keys []string) func(*document.Examiner, string, *document.Value,
 		}
 	}
 }
+
+// RoundSizeText formats a size in the largest unit below it, with one decimal.
+func RoundSizeText(bytes float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	i := 0
+	for bytes >= 1024 && i < len(units)-1 {
+		bytes, i = bytes/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %s", bytes, units[i])
+}

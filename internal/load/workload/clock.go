@@ -41,7 +41,7 @@ func (c *clock) until(at int64, precise bool) int64 {
 		early = int64(spin)
 	}
 	now := c.now()
-	if now < at-early {
+	for now < at-early { // a signal of the runtime ends a sleep early
 		sleepUntil(at - early)
 		now = c.now()
 	}

@@ -16,6 +16,7 @@ type handover struct {
 	thread *thread
 	slot   *slot
 	next   int64
+	pacer  // of the thread at that moment
 }
 
 // A collector adds up what threads hand over. An interval is emitted when all threads have passed it, or
@@ -51,6 +52,11 @@ func newCollector(r *run, emit func(*enginepb.EngineFrame)) *collector {
 // take adds a slot and gives it back.
 func (c *collector) take(h handover) {
 	c.add(h.slot)
+	for i := h.slot.interval + 1; i < h.next; i++ { // in which it has begun nothing
+		if n := h.backlog(c.run.boundary(i)); n > 0 {
+			c.at(i).backlog += n
+		}
+	}
 	h.slot.reset()
 	h.thread.spare <- h.slot
 	c.passed[h.thread.index] = h.next
@@ -66,12 +72,15 @@ func (c *collector) finish(t *thread) {
 	c.passed[t.index] = math.MaxInt64
 }
 
-func (c *collector) add(s *slot) {
-	at := max(s.interval-c.first, 0)
+func (c *collector) add(s *slot) { c.at(s.interval).add(s) }
+
+// at returns the slot of an interval or, if that was emitted, of the next one that will be.
+func (c *collector) at(interval int64) *slot {
+	at := max(interval-c.first, 0)
 	for int64(len(c.open)) <= at {
 		c.open = append(c.open, c.spare())
 	}
-	c.open[at].add(s)
+	return c.open[at]
 }
 
 func (c *collector) spare() *slot {

@@ -28,7 +28,6 @@ func (e *engine) serve(ctx context.Context, commands <-chan *enginepb.EngineComm
 		case c := <-commands:
 			e.busy.Store(true)
 			e.do(ctx, c)
-			e.busy.Store(false)
 		case <-ctx.Done():
 			return
 		}
@@ -46,6 +45,12 @@ func (e *engine) do(ctx context.Context, c *enginepb.EngineCommand) {
 	default:
 		e.fail(errors.New("a command that this engine does not know"), loadpb.ErrorCode_ERROR_CODE_PROTOCOL)
 	}
+}
+
+// reply emits what ends a command. The agent may close stdin as soon as it has that.
+func (e *engine) reply(f *enginepb.EngineFrame) {
+	e.busy.Store(false)
+	e.emit(f)
 }
 
 func (e *engine) progress(p *loadpb.Progress) {
@@ -69,7 +74,7 @@ func (e *engine) prepare(ctx context.Context) {
 		return
 	}
 	e.prepared = p
-	e.emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Prepared{Prepared: done}})
+	e.reply(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Prepared{Prepared: done}})
 }
 
 func (e *engine) run(ctx context.Context, start int64) {
@@ -83,7 +88,7 @@ func (e *engine) run(ctx context.Context, start int64) {
 		e.fail(err, loadpb.ErrorCode_ERROR_CODE_IO)
 		return
 	}
-	e.emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Finished{Finished: r.do(ctx, e.emit)}})
+	e.reply(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Finished{Finished: r.do(ctx, e.emit)}})
 }
 
 func (e *engine) clean(ctx context.Context) {
@@ -93,7 +98,7 @@ func (e *engine) clean(ctx context.Context) {
 		report.Errors = report.Errors[:min(len(report.Errors), maxErrors)]
 		report.LeftFiles = max(report.LeftFiles, 1)
 	}
-	e.emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Cleaned{Cleaned: report}})
+	e.reply(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Cleaned{Cleaned: report}})
 }
 
 // supported refuses what this engine cannot do.

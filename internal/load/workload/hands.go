@@ -143,7 +143,7 @@ func (t *thread) data(o *operation, file uint64, offset, n int64) []byte {
 		b = c.at(file, offset, int(n))
 	} else {
 		t.fresh++
-		b = c.freshBlock(int(n), file^t.fresh<<32)
+		b = c.freshBlock(int(n), blend(file, t.fresh))
 	}
 	if n > 1<<16 {
 		t.begin = t.clock.now()

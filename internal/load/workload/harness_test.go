@@ -100,6 +100,9 @@ func (p *process) until(f func(*enginepb.EngineFrame) bool) *enginepb.EngineFram
 	}
 }
 
+// isFailed finds an error of the engine.
+func isFailed(f *enginepb.EngineFrame) bool { return f.GetFailed() != nil }
+
 func (p *process) prepare() *loadpb.PrepareStats {
 	p.t.Helper()
 	p.send(&enginepb.EngineCommand{Command: &enginepb.EngineCommand_Prepare{Prepare: &enginepb.Prepare{}}})
@@ -203,4 +206,15 @@ func total(t testing.TB, f *enginepb.Finished, operation string) (operations, by
 		}
 	}
 	return operations, bytes, errors
+}
+
+// memory returns a folder in memory.
+func memory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "pawl-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

@@ -5,7 +5,6 @@ package workload
 import (
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/load/spec"
@@ -169,8 +168,8 @@ func (l *layout) files(s *set) func(func(uint64) bool) {
 	}
 }
 
-// A need is what a job will create before it runs.
-type need struct{ files, folders, bytes uint64 }
+// A need is what a job will create before it runs. Blocks are those of its bytes that take space.
+type need struct{ files, folders, bytes, blocks uint64 }
 
 func (l *layout) need() (n need) {
 	n.folders = 1
@@ -180,19 +179,21 @@ func (l *layout) need() (n need) {
 	index, count := l.part()
 	for _, s := range l.sets {
 		n.folders += 1 + uint64(s.Tree.Folders())
-		if index < s.Count {
-			n.files += (s.Count-index-1)/count + 1
-		}
-		if s.sizes.least == s.sizes.most {
+		if index >= s.Count {
 			continue
 		}
-		for f := range l.files(s) {
-			n.bytes += uint64(s.size(f))
+		files := (s.Count-index-1)/count + 1
+		bytes := files * uint64(s.sizes.least)
+		if s.sizes.least < s.sizes.most {
+			bytes = 0
+			for f := range l.files(s) {
+				bytes += uint64(s.size(f))
+			}
 		}
-	}
-	for _, s := range l.sets {
-		if s.sizes.least == s.sizes.most && index < s.Count {
-			n.bytes += ((s.Count-index-1)/count + 1) * uint64(s.sizes.least)
+		n.files += files
+		n.bytes += bytes
+		if s.Blocks != spec.NoBlocks {
+			n.blocks += bytes
 		}
 	}
 	return n
@@ -208,9 +209,4 @@ func (n need) check(j Job) error {
 		return invalid("files", hint, "there would be %d files and folders, and %d are allowed in %s", n.files+n.folders, j.LimitFiles, j.Root)
 	}
 	return nil
-}
-
-// set returns the set of a name; spec.Parse has seen to it that there is one.
-func (l *layout) set(name string) *set {
-	return l.sets[slices.IndexFunc(l.sets, func(s *set) bool { return s.Name == name })]
 }

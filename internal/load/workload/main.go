@@ -86,5 +86,5 @@ func read(ctx context.Context, in *bufio.Reader, commands chan<- *enginepb.Engin
 
 // fail emits an error in place of a result.
 func (e *engine) fail(err error, otherwise loadpb.ErrorCode) {
-	e.emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Failed{Failed: proto(err, otherwise)}})
+	e.reply(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Failed{Failed: proto(err, otherwise)}})
 }

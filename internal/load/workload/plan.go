@@ -41,14 +41,14 @@ func Plan(job Job) (*loadpb.Plan, []*loadpb.Error) {
 		return plan, faults
 	}
 	defer where.close()
-	v, err := survey(where)
+	v, err := survey(where, true)
 	if err != nil {
 		fail(err)
 		return plan, faults
 	}
 	plan.FreeBytes, plan.FileSystem, plan.DirectAlignment = v.free, v.name, uint32(v.align)
 	if v.speed > 0 {
-		plan.PrepareSeconds = float64(n.bytes) / v.speed
+		plan.PrepareSeconds = float64(n.blocks) / v.speed
 	}
 	fail(v.room(n, where.name))
 	if l.test.Direct {
@@ -83,7 +83,8 @@ type terrain struct {
 // probeBytes is how much a survey writes.
 const probeBytes = 8 << 20
 
-func survey(f *folder) (terrain, error) {
+// survey examines a file system, and measures its speed on demand.
+func survey(f *folder, measure bool) (terrain, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(f.fd, &st); err != nil {
 		return terrain{}, pathFault("examine", f.name, err)
@@ -99,7 +100,9 @@ func survey(f *folder) (terrain, error) {
 	}
 	defer unix.Close(fd)
 	v.align = alignment(fd, int64(st.Type))
-	v.speed = speed(fd)
+	if measure {
+		v.speed = speed(fd)
+	}
 	return v, nil
 }
 
@@ -136,11 +139,11 @@ func speed(fd int) float64 {
 
 // room compares a need with the free space.
 func (v terrain) room(n need, where string) error {
-	if n.bytes <= v.free {
+	if n.blocks <= v.free {
 		return nil
 	}
 	return &fault{loadpb.ErrorCode_ERROR_CODE_NO_SPACE, "files", "make the files fewer or smaller, or free some space",
-		fmt.Errorf("the files have %d bytes, and %d are free in %s", n.bytes, v.free, where)}
+		fmt.Errorf("the files have %d bytes, and %d are free in %s", n.blocks, v.free, where)}
 }
 
 func (v terrain) direct() error {

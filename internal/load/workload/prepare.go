@@ -40,7 +40,7 @@ func (l *layout) prepare(ctx context.Context, progress func(*loadpb.Progress)) (
 	}
 	defer p.manifest.close()
 	stop := each(time.Second, func() { progress(p.progress()) })
-	err := p.create(ctx)
+	err := p.create(ctx, progress)
 	stop()
 	if err != nil {
 		p.dir.close()
@@ -84,7 +84,7 @@ func (p *preparation) open() error {
 		return err
 	}
 	defer target.close()
-	v, err := survey(target)
+	v, err := survey(target, false)
 	if err != nil {
 		return err
 	}
@@ -157,13 +157,15 @@ func (p *preparation) mkdirs(names []string) error {
 	return nil
 }
 
-func (p *preparation) create(ctx context.Context) error {
+// create creates everything. It reports progress as each set begins, too.
+func (p *preparation) create(ctx context.Context, progress func(*loadpb.Progress)) error {
 	for _, s := range p.sets {
 		if err := p.createFolders(ctx, s); err != nil {
 			return err
 		}
 	}
 	for _, s := range p.sets {
+		progress(p.progress())
 		if err := p.createFiles(ctx, s); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -70,6 +71,7 @@ func newRun(p *prepared, c clock, start int64) (*run, error) {
 func (r *run) newThread(i int, shared *opened) (*thread, error) {
 	t := r.test
 	th := &thread{run: r, index: i, clock: r.clock, rng: random(mix(t.Seed, uint64(r.job.AgentIndex), uint64(i), 2))}
+	th.fresh = th.rng.next()
 	th.null, th.verifies = t.Engine == spec.Null, t.Verify
 	th.pacer = r.pace(i, &th.rng)
 	th.limits = r.limits()
@@ -106,13 +108,15 @@ func (r *run) newThread(i int, shared *opened) (*thread, error) {
 func (t *thread) equip(shared *opened) (err error) {
 	t.name, t.other = make([]byte, 0, 8192), make([]byte, 0, 8192)
 	t.opened, t.appends = make([][]int32, len(t.layout.sets)), make([][]int32, len(t.layout.sets))
-	longest := int64(1 << 16)
+	made := map[int]*content{}
 	for at, s := range t.layout.sets {
-		most, uses := t.run.uses(s)
-		longest = max(longest, most)
-		c, err := newContent(mix(t.layout.test.Seed), s.Content.Compressible, int(max(most, page)))
-		if err != nil {
-			return err
+		_, uses := t.run.uses(s)
+		c := made[s.Content.Compressible]
+		if c == nil {
+			if c, err = newContent(mix(t.layout.test.Seed), s.Content.Compressible, shared.longest); err != nil {
+				return err
+			}
+			made[s.Content.Compressible] = c
 		}
 		t.contents = append(t.contents, c)
 		if !shared.cached[at] {
@@ -133,7 +137,7 @@ func (t *thread) equip(shared *opened) (err error) {
 			}
 		}
 	}
-	t.buffer, err = alignedBuffer(int(longest) + page)
+	t.buffer, err = alignedBuffer(shared.longest)
 	return err
 }
 
@@ -175,8 +179,9 @@ func (r *run) uses(s *set) (most int64, kinds map[spec.Kind]bool) {
 
 // opened is what threads share.
 type opened struct {
-	leaves [][]int32
-	cached []bool // sets whose files each thread opens before the start
+	leaves  [][]int32
+	cached  []bool // sets whose files each thread opens before the start
+	longest int    // block, in whole pages
 }
 
 const (
@@ -186,7 +191,10 @@ const (
 
 // openAll opens the folders in which operations find files, and decides which files threads keep open.
 func (r *run) openAll() (*opened, error) {
-	o := &opened{make([][]int32, len(r.sets)), make([]bool, len(r.sets))}
+	o := &opened{make([][]int32, len(r.sets)), make([]bool, len(r.sets)), 1 << 16}
+	if err := r.buffers(o); err != nil {
+		return nil, err
+	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, fmt.Errorf("read the limit of open files: %w", err)
@@ -210,6 +218,25 @@ func (r *run) openAll() (*opened, error) {
 		}
 	}
 	return o, nil
+}
+
+// buffers finds the longest block, and refuses what would not fit into memory.
+func (r *run) buffers(o *opened) error {
+	contents := map[int]bool{}
+	for _, s := range r.sets {
+		most, _ := r.uses(s)
+		o.longest = max(o.longest, (int(most)+page-1)/page*page)
+		contents[s.Content.Compressible] = true
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return fmt.Errorf("read the size of the memory: %w", err)
+	}
+	total := uint64(info.Totalram) * uint64(info.Unit)
+	if n := uint64(r.test.Jobs) * uint64(o.longest+len(contents)*(period+o.longest)); n > total/2 {
+		return invalid("jobs", "use fewer jobs or smaller blocks", "jobs: buffers of %d jobs with blocks of %d bytes take %d bytes, which is more than half of the memory", r.test.Jobs, o.longest, n)
+	}
+	return nil
 }
 
 // limits returns a thread's share of what the run may still make.
@@ -290,7 +317,14 @@ func (r *run) affords() bool {
 // do runs the threads, emits what they have done, and returns when all are done, or soon after ctx has ended.
 func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginepb.Finished {
 	runtime.GOMAXPROCS(r.test.Jobs + 2)
-	col := newCollector(r, emit)
+	begun, stopBegun := r.announce(emit)
+	defer stopBegun()
+	col := newCollector(r, func(f *enginepb.EngineFrame) {
+		if f.GetInterval() != nil {
+			begun()
+		}
+		emit(f)
+	})
 	done := make(chan *thread, len(r.threads))
 	for _, t := range r.threads {
 		go func() {
@@ -298,8 +332,6 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 			done <- t
 		}()
 	}
-	stopStarted := r.announce(emit)
-	defer stopStarted()
 	left, interrupted := len(r.threads), ctx.Done()
 	var late <-chan time.Time
 	ticker := time.NewTicker(max(min(r.test.Interval/4, 50*time.Millisecond), time.Millisecond))
@@ -325,27 +357,74 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 		}
 	}
 	r.syncAtEnd()
+	defer r.release()
 	return col.finished()
 }
 
-// announce reports when all threads have begun.
-func (r *run) announce(emit func(*enginepb.EngineFrame)) (stop func()) {
-	told := false
-	return each(time.Millisecond, func() {
-		if told {
-			return
+// release closes the files of the threads, which have ended, and gives their buffers back.
+func (r *run) release() {
+	for _, t := range r.threads {
+		for _, fds := range append(t.opened, t.appends...) {
+			closeAll(fds)
 		}
-		s := &loadpb.Started{IntendedNs: r.start, FirstNs: math.MaxInt64, Threads: uint32(len(r.threads))}
-		for _, t := range r.threads {
-			first := t.first.Load()
-			if first == 0 {
-				return
+		for i, c := range t.contents {
+			if !slices.Contains(t.contents[:i], c) { // sets may have one in common
+				c.free()
 			}
-			s.FirstNs, s.LastNs = min(s.FirstNs, first), max(s.LastNs, first)
 		}
-		told = true
-		emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
+		if t.buffer != nil {
+			_ = unix.Munmap(t.buffer) // it is one that Mmap has returned
+		}
+	}
+	for _, fds := range r.threads[0].leaves {
+		closeAll(fds)
+	}
+	r.dir.close()
+}
+
+func closeAll(fds []int32) {
+	for _, fd := range fds {
+		closeFD(int(fd))
+	}
+}
+
+// announce reports when all threads have begun: soon, when now is called first, or when it is
+// stopped. A thread that has not begun by then does so later than that.
+func (r *run) announce(emit func(*enginepb.EngineFrame)) (now, stop func()) {
+	var once sync.Once
+	now = func() {
+		once.Do(func() {
+			s, _ := r.begun()
+			emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
+		})
+	}
+	stopTicking := each(time.Millisecond, func() {
+		if _, n := r.begun(); n == len(r.threads) {
+			now()
+		}
 	})
+	return now, func() {
+		stopTicking()
+		if _, n := r.begun(); n > 0 { // the run may have ended before its start
+			now()
+		}
+	}
+}
+
+// begun returns when the threads have begun, and how many have.
+func (r *run) begun() (s *loadpb.Started, n int) {
+	at := r.clock.now()
+	s = &loadpb.Started{IntendedNs: r.start, FirstNs: math.MaxInt64, Threads: uint32(len(r.threads))}
+	for _, t := range r.threads {
+		first := t.first.Load()
+		if first == 0 {
+			first = at
+		} else {
+			n++
+		}
+		s.FirstNs, s.LastNs = min(s.FirstNs, first), max(s.LastNs, first)
+	}
+	return s, n
 }
 
 // syncAtEnd makes all that was written durable. Files that are open are synced one by one.

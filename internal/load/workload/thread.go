@@ -200,7 +200,7 @@ func (t *thread) rotate() {
 	t.boundary = t.run.boundary(next)
 	select {
 	case s := <-t.spare:
-		t.run.handed <- handover{t, t.slot, next}
+		t.run.handed <- handover{t, t.slot, next, t.pacer}
 		t.slot = s
 	default:
 		if measures {
