@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -305,10 +304,10 @@ func folder(flag, name string) (string, error) {
 	return filepath.Abs(name)
 }
 
-// loadEnded keeps the result of a run, and says how it has ended. Without the result of any agent
-// there is nothing to keep.
+// loadEnded keeps the result of a run, and says how it has ended. Of a load that never began there
+// is nothing to keep.
 func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed error) error {
-	if failed != nil && !slices.ContainsFunc(run.Agents, func(g report.Agent) bool { return g.Result != nil }) {
+	if run.Started.IsZero() {
 		o.out = ""
 	} else if _, err := report.Write(o.out, *run); err != nil {
 		return errors.Join(failed, err)

@@ -413,18 +413,20 @@ func TestLocalAgentThatEnds(t *testing.T) {
 
 // BenchmarkSkew measures how exactly agents begin at one time, with clocks that are seconds apart
 // and drift: the first operations of all threads against the start, by the controller's clock. It
-// prints the uncertainty of that, too (L7).
+// prints the uncertainty of that, too (L7). A busy load takes all processors from its first
+// operation on, so that threads of other agents on this machine may have to wait for them.
 func BenchmarkSkew(b *testing.B) {
 	for _, n := range []int{1, 2, 4, 8} {
-		b.Run(fmt.Sprintf("agents=%d", n), func(b *testing.B) { benchmarkSkew(b, n) })
+		b.Run(fmt.Sprintf("agents=%d", n), func(b *testing.B) { benchmarkSkew(b, n, "rate: 200\n") })
 	}
+	b.Run("busy,agents=4", func(b *testing.B) { benchmarkSkew(b, 4, "") })
 }
 
-func benchmarkSkew(b *testing.B, n int) {
+func benchmarkSkew(b *testing.B, n int, rate string) {
 	l, _ := localAgents(b, n, func(i int, o *agentOrder) {
 		o.Shift, o.PPM = time.Duration(i%2*2-1)*5*time.Second, float64(i%3-1)*100
 	})
-	c := parsed(b, "name: skew\nfiles: [{name: d, count: 1, size: 4KiB}]\nmix: [{operation: read, files: d}]\nduration: 20ms\nstart: {delay: 300ms}\n", l)
+	c := parsed(b, "name: skew\nfiles: [{name: d, count: 1, size: 4KiB}]\nmix: [{operation: read, files: d}]\nduration: 20ms\nstart: {delay: 300ms}\n"+rate, l)
 	var skews, bounds []time.Duration
 	for b.Loop() {
 		c.ID = newID()
