@@ -156,6 +156,15 @@ func TestLostMessages(t *testing.T) {
 			}
 		})
 	})
+	t.Run("statistics", func(t *testing.T) {
+		t.Parallel()
+		n := 0
+		try(t, []*fake{{drops: true}, {}}, func(c *Config) { c.Interval = func(i Interval) { n += i.Agents } }, func(t *testing.T, got *report.Run, err error) {
+			if err != nil || got.Agents[0].Dropped != 1 || got.Agents[1].Dropped != 0 || n != 9 {
+				t.Error(err, got.Agents[0].Dropped, got.Agents[1].Dropped, n)
+			}
+		})
+	})
 	t.Run("messages of others", func(t *testing.T) {
 		t.Parallel()
 		try(t, []*fake{{stale: true}}, nil, func(t *testing.T, got *report.Run, err error) {
