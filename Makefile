@@ -29,8 +29,8 @@ OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(
 # not named here fails, so nothing is skipped unnoticed.
 #
 # Packages: PostgreSQL's own; pgtest, which starts clusters; and the programs that
-# load, kill and compare whole databases; promtool and redocly and sdk, which download tools.
-UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
+# load, kill and compare whole databases; buf, grpcjs, promtool, redocly and sdk, which download tools.
+UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/buf internal/lab/grpcjs internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
 
 # Tests that need PostgreSQL, by name, and then any subtest "postgres". In a -skip the
 # shorter paths come first: a path that goes deeper than a name ends the search.

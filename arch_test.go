@@ -92,7 +92,7 @@ var order = [][]string{
 	{"internal/profile"},
 	{"internal/supervise"},
 	{"internal/lab/bench"},
-	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/generated", "internal/lab/sdk"},
+	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/buf", "internal/lab/grpcjs", "internal/lab/generated", "internal/lab/sdk"},
 	{"internal/lab/measure"},
 	{"cmd/pawl"},
 }

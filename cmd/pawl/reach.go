@@ -27,8 +27,8 @@ type row struct {
 
 // rows are the commands that do something, by what is behind "pawl".
 var rows = map[string]row{
-	"agent":                 {reach: onHost, writes: true},
-	"agent show":            {reach: onHost, notes: "an agent on this or another machine"},
+	"agent":                 {reach: onAgents, writes: true},
+	"agent show":            {reach: onAgents},
 	"approve":               {reach: onBoth, writes: true},
 	"audit checkpoint":      {reach: onBoth},
 	"audit compare":         {reach: onBoth, notes: "a server counts entities that have moved since, and does not check them"},

@@ -19,7 +19,7 @@ func everyAction(f func(c *cobra.Command)) {
 	addCompletion(root)
 	root.InitDefaultHelpCmd()
 	every(root, func(c *cobra.Command) {
-		if c.Runnable() && (!c.HasSubCommands() || c.Name() == "worker") {
+		if c.Runnable() && (!c.HasSubCommands() || c.Name() == "worker" || c.Name() == "agent") {
 			f(c)
 		}
 	})

@@ -15,6 +15,10 @@
 // with its other one; if the collector has not returned that one yet, the thread keeps the
 // slot that it has, and never waits.
 //
+// Reads and writes are raw system calls, which the scheduler does not know of: a processor more for each thread
+// and two for the rest make up for that. A collection of garbage waits for the longest of these calls, and all threads
+// with it; the collector and the frames make so little garbage that this happens every few minutes.
+//
 // # Files
 //
 // A run works in TARGET/RUN/agent-N, or in TARGET/RUN if its agents share the files. A set is a

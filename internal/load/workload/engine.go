@@ -66,7 +66,7 @@ func (e *engine) prepare(ctx context.Context) {
 	p, done, err := l.prepare(ctx, e.progress)
 	if err == nil {
 		if err = p.checkBlocks(); err == nil {
-			err = p.supported()
+			err = p.checkRing()
 		}
 	}
 	if err != nil {
@@ -99,12 +99,4 @@ func (e *engine) clean(ctx context.Context) {
 		report.LeftFiles = max(report.LeftFiles, 1)
 	}
 	e.reply(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Cleaned{Cleaned: report}})
-}
-
-// supported refuses what this engine cannot do.
-func (p *prepared) supported() error {
-	if p.test.Engine == "uring" {
-		return invalid("engine", "write engine: threads", "engine: this agent has no engine uring")
-	}
-	return nil
 }

@@ -33,27 +33,29 @@ type measured struct{ rate, p50, p99 float64 }
 // least. Each measurement begins with a sync, since buffered writes depend on what is dirty. fio runs
 // with --invalidate=0, or it would empty the cache on every pass, and without --scramble_buffers.
 func BenchmarkFio(b *testing.B) {
+	sharedFiles(b, func(job Job) { everyCase(b, job) })
+}
+
+// sharedFiles prepares the files that both use.
+func sharedFiles(b *testing.B, f func(Job)) {
+	b.Helper()
 	if _, err := exec.LookPath("fio"); err != nil {
 		b.Fatal("this needs fio: apt-get install fio")
 	}
-	job := newJob(b, "")
-	job.Manifest += ".0"
-	config := func(kind, access, block string, jobs int, direct bool, engine string) string {
-		return fmt.Sprintf(`
-name: fio
-shared: true
-files: [{name: data, count: 4, size: %dMiB}]
-mix: [{operation: %s, block: %s, access: %s}]
-jobs: %d
-direct: %t
-engine: %s
-duration: %ds
-`, *fioSize, kind, block, access, jobs, direct, engine, *fioSeconds)
-	}
-	job.Config = config("read", "random", "4KiB", 1, false, "threads")
+	job := newJob(b, fioConfig("read", "random", "4KiB", 1, false, "threads"))
 	keeper := start(b, job)
 	keeper.prepare()
-	defer func() { left(b, job, keeper.clean()) }()
+	f(job)
+	left(b, job, keeper.clean())
+}
+
+// fioConfig returns a config; engine may have a depth with it.
+func fioConfig(kind, access, block string, jobs int, direct bool, engine string) string {
+	return fmt.Sprintf("{name: fio, shared: true, files: [{name: data, count: 4, size: %dMiB}], mix: [{operation: %s, block: %s, access: %s}], jobs: %d, direct: %t, engine: %s, duration: %ds}",
+		*fioSize, kind, block, access, jobs, direct, engine, *fioSeconds)
+}
+
+func everyCase(b *testing.B, job Job) {
 	for _, c := range []struct{ name, kind, access, block, rw string }{
 		{"read4KiB", "read", "random", "4KiB", "randread"},
 		{"write4KiB", "write", "random", "4KiB", "randwrite"},
@@ -62,15 +64,82 @@ duration: %ds
 	} {
 		for _, direct := range []bool{false, true} {
 			for _, jobs := range []int{1, 4} {
-				name := fmt.Sprintf("%s/%s/%djobs", c.name, map[bool]string{true: "direct", false: "buffered"}[direct], jobs)
-				b.Run(name, func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/direct=%t/%djobs", c.name, direct, jobs), func(b *testing.B) {
 					job := job
-					job.Config = config(c.kind, c.access, c.block, jobs, direct, "threads")
+					job.Config = fioConfig(c.kind, c.access, c.block, jobs, direct, "threads")
 					besideFio(b, job, []string{"--rw=" + c.rw, "--bs=" + strings.TrimSuffix(c.block, "iB"), fmt.Sprintf("--numjobs=%d", jobs), fmt.Sprintf("--direct=%d", toInt(direct)), "--ioengine=psync"})
 				})
 			}
 		}
 	}
+}
+
+// BenchmarkFioRing is BenchmarkFio for io_uring, with 32 operations in flight of one thread.
+func BenchmarkFioRing(b *testing.B) {
+	sharedFiles(b, func(job Job) {
+		for kind, rw := range map[string]string{"read": "randread", "write": "randwrite"} {
+			b.Run(kind+"4KiB/direct", func(b *testing.B) {
+				job := job
+				job.Config = fioConfig(kind, "random", "4KiB", 1, true, "uring, depth: 32")
+				besideFio(b, job, []string{"--rw=" + rw, "--bs=4k", "--numjobs=1", "--direct=1", "--ioengine=io_uring", "--iodepth=32"})
+			})
+		}
+	})
+}
+
+// fioFiles is how many files each thread of BenchmarkFioMetadata has.
+const fioFiles = 2000
+
+// BenchmarkFioMetadata is about operations on files, in fresh folders, by their latencies: the time that fio takes to
+// choose a file grows with their number. Its creation is the opening alone; the engine closes the file as well.
+func BenchmarkFioMetadata(b *testing.B) {
+	if _, err := exec.LookPath("fio"); err != nil {
+		b.Fatal("this needs fio: apt-get install fio")
+	}
+	for _, c := range []struct{ kind, engine, more string }{
+		{"create", "filecreate", "--create_on_open=1 --openfiles=1"},
+		{"stat", "filestat", "--openfiles=1"},
+		{"delete", "filedelete", "--unlink=0"},
+	} {
+		for _, jobs := range []int{1, 4} {
+			b.Run(fmt.Sprintf("%s/%djobs", c.kind, jobs), func(b *testing.B) { metadata(b, c.kind, c.engine, strings.Fields(c.more), jobs) })
+		}
+	}
+}
+
+func metadata(b *testing.B, kind, engine string, more []string, jobs int) {
+	var ours, fios []measured
+	for range *fioRounds {
+		dir := b.TempDir()
+		syscall.Sync()
+		args := append([]string{"--name=pawl", "--output-format=json", "--group_reporting", "--thread=0", "--directory=" + dir, "--ioengine=" + engine, "--fallocate=none",
+			"--filesize=4k", fmt.Sprintf("--nrfiles=%d", fioFiles), fmt.Sprintf("--numjobs=%d", jobs)}, more...)
+		fios = append(fios, fioRun(b, args))
+		files := jobs * fioFiles
+		if kind == "create" {
+			files = 0
+		}
+		job := newJob(b, fmt.Sprintf("{name: fio, files: [{name: data, count: %d, size: 4KiB}], mix: [{operation: %s}], jobs: %d, count: %d}", files, kind, jobs, jobs*fioFiles))
+		if kind == "create" {
+			job.Config = strings.Replace(job.Config, "operation: create", "operation: create, block: 0B", 1)
+		}
+		p := start(b, job)
+		p.prepare()
+		syscall.Sync()
+		p.run(soon())
+		_, _, f := p.finished()
+		if f.GetError() != nil {
+			b.Fatal(f.GetError())
+		}
+		ours = append(ours, measuredOf(b, f.GetTotals(), f.GetSeconds()))
+		p.clean()
+		p.wait()
+	}
+	b.ReportMetric(median(p50Of(fios)), "fio-p50-us")
+	b.ReportMetric(median(p50Of(ours)), "p50-us")
+	b.ReportMetric(median(p50Of(ours))/median(p50Of(fios)), "p50-ratio")
+	b.ReportMetric(median(p99Of(ours))/median(p99Of(fios)), "p99-ratio")
+	b.ReportMetric(0, "ns/op")
 }
 
 // besideFio measures in turn and reports.
@@ -101,6 +170,11 @@ func fio(b *testing.B, job Job, args []string) measured {
 	args = append([]string{"--name=pawl", "--output-format=json", "--group_reporting", "--thread=0", "--time_based",
 		fmt.Sprintf("--runtime=%d", *fioSeconds), fmt.Sprintf("--size=%dm", 4**fioSize), "--norandommap", "--invalidate=0", "--scramble_buffers=0",
 		"--filename=" + strings.Join(names, ":")}, args...)
+	return fioRun(b, args)
+}
+
+func fioRun(b *testing.B, args []string) measured {
+	b.Helper()
 	out, err := exec.Command("fio", args...).Output()
 	if err != nil {
 		b.Fatalf("fio %v: %v", args, err)
@@ -121,7 +195,7 @@ func fio(b *testing.B, job Job, args []string) measured {
 		if err := json.Unmarshal(report.Jobs[0][side], &r); err != nil {
 			b.Fatal(err)
 		}
-		if r.IOPS > 0 {
+		if r.Clat.Percentile["50.000000"] > 0 {
 			return measured{r.IOPS, r.Clat.Percentile["50.000000"] / 1e3, r.Clat.Percentile["99.000000"] / 1e3}
 		}
 	}

@@ -37,6 +37,7 @@ type hands struct {
 	info     unix.Statx_t
 	fresh    uint64 // numbers blocks that are not to be verified
 	check    check
+	flights  *flights // nil without a ring
 }
 
 // A check is a comparison that waits until the operation was timed.

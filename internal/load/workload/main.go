@@ -8,17 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 )
-
-// garbage is how much memory the engine lets grow before it collects garbage: that stops all threads
-// for as long as the longest of their system calls.
-const garbage = 256 << 20
 
 // errGone is why everything stops when stdin ends.
 var errGone = errors.New("the agent has closed stdin")
@@ -33,8 +28,6 @@ func Main(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return 2
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(garbage))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	commands := make(chan *enginepb.EngineCommand)

@@ -77,12 +77,25 @@ func (p *pacer) backlog(at int64) uint64 {
 func (t *thread) loop(start int64) {
 	runtime.LockOSThread()                             // and never unlocks it: the system thread ends with the goroutine
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // a coarser sleep is still right
+	if t.run.test.Engine == spec.Uring {
+		var err error
+		if t.flights, err = t.newFlights(); err != nil { // a ring belongs to the thread that makes it
+			t.run.fail(otherError, err)
+			t.run.stopped.Store(true)
+		} else {
+			defer t.flights.release()
+		}
+	}
 	t.now = t.clock.until(start, t.precise)
 	if t.period > 0 {
 		t.due += float64(start)
 	}
 	t.boundary = t.run.boundary(t.slot.interval)
 	t.first.Store(t.now)
+	if t.flights != nil {
+		t.rideRing()
+		return
+	}
 	for t.now < t.turn || !t.look() {
 		if due := int64(t.due); t.period > 0 && t.now < due {
 			at := min(due, t.turn)
