@@ -91,8 +91,8 @@ includes 0 is no difference.
 The interval is from a bootstrap over the seconds of both runs, without their warm-up: 200 draws
 with a fixed seed give the spread, with Student's distribution for the number of seconds, and for
 latencies with the 1.6 % that the buckets of histograms allow. Latencies are response times where
-there is a rate. Fewer than 5 seconds are too short to tell. Two runs of one system on other days
-may differ by more than their seconds do: repeat what matters.
+there is a rate. Fewer than 5 seconds, or than 1000 operations for p99, are too short to tell. Two
+runs of one system on other days may differ by more than their seconds do: repeat what matters.
 
 Runs of other loads are refused, with the keys that differ; --force compares them nevertheless.
 

@@ -153,7 +153,7 @@ func LoadTest(w io.Writer, t *spec.Test) {
 			fmt.Fprintf(w, "files %s: none before the run\n", s.Name)
 			continue
 		}
-		fmt.Fprintf(w, "files %s: %d of %s in %s, %s, some %s\n", s.Name, s.Count, s.Size.Text(), Plural(int64(s.Tree.Folders()+1), "folder"), s.Blocks, spec.RoundSizeText(s.Size.Mean()*float64(s.Count)))
+		fmt.Fprintf(w, "files %s: %d of %s in %s, %s, about %s\n", s.Name, s.Count, s.Size.Text(), Plural(int64(s.Tree.Folders()+1), "folder"), s.Blocks, spec.RoundSizeText(s.Size.Mean()*float64(s.Count)))
 	}
 	weights := 0
 	for _, o := range t.Mix {

@@ -18,6 +18,7 @@ const (
 	resamples   = 200
 	maxGroups   = 200 // groups of intervals that are drawn from
 	leastGroups = 5   // below it, there is no telling
+	leastBeyond = 10  // operations above a percentile, likewise
 	seed        = 1
 	// resolution is how far apart two latencies in one bucket may be.
 	resolution = 1.0 / 64
@@ -164,7 +165,7 @@ func samplesOf(run *Run) (map[string][]sample, error) {
 		}
 		all := map[string]sample{}
 		for _, name := range operationsOf(s.table) {
-			all[name] = sampleOf(sum(s.table, name), s.seconds())
+			all[name] = sampleOf(s.sum(s.table, name), s.seconds())
 		}
 		slices = append(slices, all)
 		return nil
@@ -200,9 +201,11 @@ func compared(operation string, a, b []sample) ComparedFigures {
 	from, to := measuresOf(a), measuresOf(b)
 	deviations := bootstrap(a, b)
 	c := ComparedFigures{Operation: operation}
+	fewest := float64(min(together(a).operations, together(b).operations))
 	for i, name := range []string{MeasureRate, MeasureP50, MeasureP99} {
 		one := Compared{Measure: name, A: from[i], B: to[i]}
-		if len(a) < leastGroups || len(b) < leastGroups || from[i] <= 0 || to[i] <= 0 {
+		beyond := fewest * [...]float64{1, 0.5, 0.01}[i]
+		if len(a) < leastGroups || len(b) < leastGroups || beyond < leastBeyond || from[i] <= 0 || to[i] <= 0 {
 			one.Verdict = TooShort
 		} else {
 			one.judge(deviations[i], len(a)+len(b)-2)

@@ -67,7 +67,7 @@ func TestSameDistribution(t *testing.T) {
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	evaluated := func(m model) *Report {
-		m.agents, m.seconds, m.config = 2, 14, config
+		m.agents, m.seconds, m.config = 2, 20, config
 		run, _ := m.run(t)
 		r, err := Evaluate(&run)
 		if err != nil {
@@ -100,7 +100,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestTooShort: runs of a few seconds are not judged.
+// TestTooShort: runs of a few seconds are not judged, nor are percentiles of a few operations.
 func TestTooShort(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))
@@ -108,6 +108,10 @@ func TestTooShort(t *testing.T) {
 		if m.Verdict != TooShort || m.A <= 0 {
 			t.Errorf("%+v", m)
 		}
+	}
+	few := compared("read", simulated(random, 30, 1), simulated(random, 10, 1)).Measures
+	if few[0].Verdict == TooShort || few[1].Verdict == TooShort || few[2].Verdict != TooShort {
+		t.Errorf("%+v", few)
 	}
 }
 
