@@ -29,8 +29,8 @@ OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(
 # not named here fails, so nothing is skipped unnoticed.
 #
 # Packages: PostgreSQL's own; pgtest, which starts clusters; and the programs that
-# load, kill and compare whole databases; promtool and redocly and sdk, which download tools.
-UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
+# load, kill and compare whole databases; buf, grpcjs, promtool, redocly and sdk, which download tools.
+UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/buf internal/lab/grpcjs internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
 
 # Tests that need PostgreSQL, by name, and then any subtest "postgres". In a -skip the
 # shorter paths come first: a path that goes deeper than a name ends the search.
@@ -54,7 +54,7 @@ CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal
 
 check: export PAWL_TEST_POSTGRES = none
 
-.PHONY: help build demo check test race lint generate verify bench bench-supervise peers peers-deployed supervisors chaos soak clean
+.PHONY: help build demo check test race lint generate verify bench bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -142,6 +142,10 @@ peers-deployed: ## the same on PostgreSQL with servers, workers and submitters i
 
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
+
+bench-load: ## hold the load engine against fio in the same run: the same files, blocks and threads (needs fio)
+	@command -v fio >/dev/null || { echo "this needs fio: apt-get install fio"; exit 1; }
+	$(GO) test ./internal/load/workload -run '^$$' -bench . -benchtime 1x -timeout 60m
 
 clean: ## remove what was built
 	rm -rf bin examples/gostats/out

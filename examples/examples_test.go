@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	loadspec "github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -120,6 +121,23 @@ func TestServices(t *testing.T) {
 	}
 }
 
+// loads are the files of pawl load.
+var loads = []string{"load/random-read.yaml", "load/mixed.yaml", "load/metadata.yaml", "load/rate-limited.yaml"}
+
+// (L9) each is valid and bears the name of its file.
+func TestLoads(t *testing.T) {
+	t.Parallel()
+	for _, path := range loads {
+		f, err := loadspec.ParseFile(path, read(t, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := strings.TrimSuffix(filepath.Base(path), ".yaml"); f.Name != want {
+			t.Errorf("%s: the name is %q, want %q", path, f.Name, want)
+		}
+	}
+}
+
 // Every file is in one of the tables above and says at its top how it is run;
 // every folder has a README of a few lines; the README here names them all.
 func TestExplained(t *testing.T) {
@@ -141,6 +159,9 @@ func TestExplained(t *testing.T) {
 			if slices.Contains(services, path) {
 				command = "pawl supervise examples/" + path
 			}
+			if slices.Contains(loads, path) {
+				command = "pawl load run examples/" + path
+			}
 			if !strings.Contains(string(read(t, path)), "#   "+command) {
 				t.Errorf("%s does not say %q", path, command)
 			}
@@ -150,7 +171,7 @@ func TestExplained(t *testing.T) {
 		}
 	})
 	want := map[string]bool{}
-	for _, path := range slices.Concat(services, slices.Collect(maps.Keys(files))) {
+	for _, path := range slices.Concat(services, loads, slices.Collect(maps.Keys(files))) {
 		want[path] = true
 	}
 	if diff := cmp.Diff(want, found); diff != "" {

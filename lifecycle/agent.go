@@ -72,6 +72,7 @@ var Agent = &machine.Machine{
 			AgentStart:          AgentRunning,
 			AgentStartPast:      AgentError,
 			AgentStartTooFar:    AgentError,
+			AgentFail:           AgentError, // the engine has ended while it waits for its time
 			AgentInvalidMessage: AgentError,
 			AgentTimeout:        AgentError,
 			AgentConnectionLost: AgentError,

@@ -237,6 +237,7 @@ READY           start_accepted    READY
 READY           start             RUNNING
 READY           start_past        ERROR
 READY           start_too_far     ERROR
+READY           workload_failed   ERROR
 READY           invalid_message   ERROR
 READY           timeout           ERROR
 READY           connection_lost   ERROR

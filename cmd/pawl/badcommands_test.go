@@ -49,6 +49,7 @@ func TestBadCommands(t *testing.T) {
 		good     = "testdata/badcommands/good.yaml"
 		bad      = "testdata/badcommands/bad.yaml"
 		services = "testdata/badcommands/services.yaml"
+		load     = "../../examples/load/random-read.yaml"
 		id       = "j_019a3c7e5b7a7c1d8000000040a1b2c3"
 	)
 	for name, args := range map[string][]string{
@@ -73,6 +74,20 @@ func TestBadCommands(t *testing.T) {
 		"bench-processes":         {"bench", "--only", "drain", "--processes"},
 		"bench-rate":              {"bench", "--rate", "0"},
 		"bench-store-unknown":     {"bench", "--stores", "full,mysql"},
+		"load-run-agents-local":   {"load", "run", load, "--agents", "a", "--local", "2"},
+		"load-run-agents-twice":   {"load", "run", load, "--agents", "::1,[::1]:7296", "--out", "testdata/out"},
+		"load-run-agents-far":     {"load", "run", load, "--agents", "10.0.0.1", "--out", "testdata/out"},
+		"load-run-agents-none":    {"load", "run", load, "--agents", "http://a", "--out", "testdata/out"},
+		"load-run-duration":       {"load", "run", load, "--duration", "0s"},
+		"load-run-file":           {"load", "run", bad},
+		"load-run-id":             {"load", "run", load, "--run-id", "mine"},
+		"load-run-key":            {"load", "run", load, "--agents", "a", "--client-cert", "a.pem", "--out", "testdata/out"},
+		"load-run-local":          {"load", "run", load, "--local", "0"},
+		"load-run-out":            {"load", "run", load, "--out", "testdata"},
+		"load-run-quorum":         {"load", "run", "testdata/badcommands/quorum.yaml", "--agents", "::1", "--out", "testdata/out"},
+		"load-run-rate":           {"load", "run", load, "--rate", "-1"},
+		"load-run-root":           {"load", "run", load, "--root", "testdata/none", "--out", "testdata/out"},
+		"load-run-server":         {"load", "run", load, "--server", "http://127.0.0.1:1"},
 		"run-without-file":        {"run"},
 		"run-two-files":           {"run", good, "other.yaml"},
 		"run-resume-with-space":   {"run", good, "--resume", id},

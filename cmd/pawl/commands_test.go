@@ -79,7 +79,7 @@ func parses(line string) error {
 	if err := c.ParseFlags(quoted(rest)); err != nil {
 		return err
 	}
-	if !c.HasParent() || c.HasSubCommands() && c.Name() != "worker" {
+	if !c.HasParent() || c.HasSubCommands() && c.Name() != "worker" && c.Name() != "agent" {
 		return fmt.Errorf("%s is no command", line)
 	}
 	return c.ValidateArgs(c.Flags().Args())

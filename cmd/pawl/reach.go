@@ -10,11 +10,12 @@ import (
 type reach int
 
 const (
-	alone   reach = iota // neither a database nor a server
-	onHost               // what runs on this host, or is to run here
-	onData               // a database, and not through a server
-	onFiles              // files; a server, if a flag names one, does the computing
-	onBoth               // a database or a server, with the same outcome
+	alone    reach = iota // neither a database nor a server
+	onHost                // what runs on this host, or is to run here
+	onAgents              // load agents, with the flags for credentials
+	onData                // a database, and not through a server
+	onFiles               // files; a server, if a flag names one, does the computing
+	onBoth                // a database or a server, with the same outcome
 )
 
 // A row is what there is to know about where a command works.
@@ -26,6 +27,8 @@ type row struct {
 
 // rows are the commands that do something, by what is behind "pawl".
 var rows = map[string]row{
+	"agent":                 {reach: onAgents, writes: true},
+	"agent show":            {reach: onAgents},
 	"approve":               {reach: onBoth, writes: true},
 	"audit checkpoint":      {reach: onBoth},
 	"audit compare":         {reach: onBoth, notes: "a server counts entities that have moved since, and does not check them"},
@@ -84,6 +87,14 @@ var rows = map[string]row{
 	"job signal":            {reach: onBoth, writes: true},
 	"job why":               {reach: onBoth},
 	"jobs":                  {reach: onBoth, notes: "through a server, --stuck lists 100 jobs at most"},
+	"load compare":          {},
+	"load import":           {},
+	"load plan":             {reach: onAgents},
+	"load report":           {},
+	"load run":              {reach: onAgents},
+	"load schema":           {},
+	"load validate":         {},
+	"load-engine":           {reach: onHost, writes: true, notes: "what `pawl agent` starts"},
 	"machine list":          {},
 	"machine show":          {},
 	"migrate down":          {reach: onData},

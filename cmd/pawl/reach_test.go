@@ -19,7 +19,7 @@ func everyAction(f func(c *cobra.Command)) {
 	addCompletion(root)
 	root.InitDefaultHelpCmd()
 	every(root, func(c *cobra.Command) {
-		if c.Runnable() && (!c.HasSubCommands() || c.Name() == "worker") {
+		if c.Runnable() && (!c.HasSubCommands() || c.Name() == "worker" || c.Name() == "agent") {
 			f(c)
 		}
 	})
@@ -43,7 +43,7 @@ func TestEveryCommandHasARow(t *testing.T) { // J4
 		if r.writes {
 			changes = "yes"
 		}
-		fmt.Fprintf(&b, "| `pawl %s` | %s | %s | %s |\n", path, [...]string{"neither", "this host", "database", "files", "both"}[r.reach], changes, r.notes)
+		fmt.Fprintf(&b, "| `pawl %s` | %s | %s | %s |\n", path, [...]string{"neither", "this host", "agents", "database", "files", "both"}[r.reach], changes, r.notes)
 	})
 	for path := range missing {
 		t.Errorf("reach.go has a row for pawl %s, which is no command", path)
@@ -61,6 +61,7 @@ A script runs each command of "both" on a database and through a server on it, a
 | both | the database, or a server: ` + "`--server`, `--profile`, `PAWL_SERVER`, `PAWL_PROFILE` or a default profile" + ` |
 | files | files alone; with ` + "`--server` or `--profile`" + ` the server does the computing, and variables are ignored |
 | database | a database that this host reaches; ` + "`--server` and `--profile`" + ` are exit code 2, and variables that name a server are ignored |
+| agents | load agents, to which the flags for credentials belong; ` + "`--server` and `--profile`" + ` are exit code 2 |
 | this host | programs and repositories of this host, without a database; ` + "`--server` and `--profile`" + ` are exit code 2 |
 | neither | the program itself, and its configuration |
 

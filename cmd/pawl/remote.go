@@ -28,6 +28,8 @@ func (a *app) locate(c *cobra.Command) error {
 	switch {
 	case a.server+a.profile != "" && at == onHost:
 		return usage("leave it out", "%s works on this host, and not through a server", c.CommandPath())
+	case a.server+a.profile != "" && at == onAgents:
+		return usage("name agents with --agents", "%s works on load agents, and not through a server", c.CommandPath())
 	case a.server+a.profile != "" && at == onData:
 		return usage(insteadOf(c), "%s works on the database, and not through a server", c.CommandPath())
 	case a.profile != "":
@@ -39,7 +41,7 @@ func (a *app) locate(c *cobra.Command) error {
 	case a.server+a.database == "":
 		a.database = a.getenv("PAWL_DATABASE")
 	}
-	if a.server == "" && at != onFiles {
+	if a.server == "" && at != onFiles && at != onAgents {
 		return a.noCredentials("is for a server", "name the server with --server or PAWL_SERVER")
 	}
 	return nil

@@ -130,7 +130,7 @@ func commands(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newRun(a), newSubmit(a), newExec(a),
 		newDev(a), newServer(a), newWorker(a),
-		newSupervise(a), newService(a), newCrew(a),
+		newSupervise(a), newService(a), newCrew(a), newAgent(a), newLoad(a), newLoadEngine(a),
 		newValidate(a), newPlan(a), newVerify(a), newSimulate(a),
 		newWorkflow(a), newSchedule(a), newToken(a), newWebhook(a), newProfile(a),
 		newJobs(a), newJob(a), newWatch(a), newStep(a), newApprove(a), newReject(a), newQueue(a), newQuota(a),

@@ -74,6 +74,23 @@ func (c *Certificate) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: c.current}
 }
 
+// Strict returns the settings of a server that speaks TLS 1.3 only. Its clients show a certificate
+// if required, and otherwise may.
+func (c *Certificate) Strict(required bool) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		config, err := c.current(h)
+		if err != nil {
+			return nil, err
+		}
+		config = config.Clone()
+		config.MinVersion = tls.VersionTLS13
+		if required {
+			config.ClientAuth = tls.RequireAndVerifyClientCert
+		}
+		return config, nil
+	}}
+}
+
 // current returns the settings for a handshake.
 func (c *Certificate) current(*tls.ClientHelloInfo) (*tls.Config, error) {
 	c.mu.Lock()

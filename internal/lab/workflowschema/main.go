@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	loadspec "github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/internal/programs/spec"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -26,6 +27,7 @@ func main() {
 	}{
 		"workflow":  {workflow.Schema(), workflow.Reference()},
 		"supervise": {spec.Schema(), spec.Reference()},
+		"load":      {loadspec.Schema(), loadspec.Reference()},
 	} {
 		if err := write("docs/"+name, tables.schema, tables.reference); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/spec"
+)
+
+// TestLoadOverrides: what flags replace is what agents get, and everything else is as in the file.
+func TestLoadOverrides(t *testing.T) {
+	t.Parallel()
+	const file = "name: a # a comment\ncount: 5\nfiles: [{name: d}]\nmix:\n  - {operation: mkdir, files: d, weight: 3}\nrate: {operations: 9, arrival: poisson}\n"
+	test, err := spec.Parse([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := loadRun{duration: 90 * time.Second, rate: 12.5}
+	src, err := o.replace([]byte(file), test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := spec.Parse(src)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, src)
+	}
+	want := *test
+	want.Count, want.Duration, want.Rate = 0, 90*time.Second, &spec.Rate{Operations: 12.5, Arrival: spec.Poisson}
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("%s\n%s", diff, src)
+	}
+}
+
+// TestRunIDs: the ids of runs are ULIDs, and later ones are greater.
+func TestRunIDs(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_700_000_000_000)
+	one, other := newRunID(now), newRunID(now.Add(time.Millisecond))
+	if !controller.IsID(one) || one[:10] != "01HF7YAT00" || other <= one {
+		t.Error(one, other)
+	}
+	for _, bad := range []string{"", "01HF7YAT00", "81HF7YAT000000000000000000", "01HF7YAT0000000000000000OI", one + "0"} {
+		if controller.IsID(bad) {
+			t.Errorf("%q is an id", bad)
+		}
+	}
+}
+
+// TestLoadLinesNeverWait: who shows a run never waits for a reader of its lines. The reader gets
+// each change of state, and the newest of the rest may be left out, which a line says.
+func TestLoadLinesNeverWait(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe() // nobody reads
+	l := newLoadLines(w)
+	for n := range 3 * maxLoadLines {
+		l.put(loadInterval{Type: "interval", Agents: n}, true)
+	}
+	l.put(loadSummary{Type: "summary"}, false)
+	closed := make(chan error)
+	go func() { closed <- errors.Join(l.close(), w.Close()) }()
+	var types []string
+	left := 0
+	for lines := json.NewDecoder(r); ; {
+		var line struct {
+			Type  string
+			Lines int
+		}
+		if err := lines.Decode(&line); err != nil {
+			break
+		}
+		types, left = append(types, line.Type), left+line.Lines
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	summaries := slices.DeleteFunc(slices.Clone(types), func(s string) bool { return s != "summary" })
+	intervals := slices.DeleteFunc(types, func(s string) bool { return s != "interval" })
+	if len(summaries) != 1 || left == 0 || len(intervals)+left != 3*maxLoadLines {
+		t.Errorf("%d summaries, %d intervals and %d left out of %d", len(summaries), len(intervals), left, 3*maxLoadLines)
+	}
+	failing := newLoadLines(badWriter{})
+	failing.put(loadLeft{}, false)
+	if err := failing.close(); err == nil {
+		t.Error("a writer that fails is no error")
+	}
+}
+
+type badWriter struct{}
+
+func (badWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

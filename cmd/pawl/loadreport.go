@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/load/report"
+	"github.com/pawl-dev/pawl/internal/load/spec"
+)
+
+// bindLoadForm adds -o, and --json as a short form of it.
+func bindLoadForm(a *app, c *cobra.Command, form *string, what string) {
+	short := false
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if short {
+			*form = formJSON
+		}
+		return run(c, args)
+	}
+	bindForm(a, c, form, what)
+	c.Flags().BoolVar(&short, "json", false, "the same as -o json")
+}
+
+const loadReportLong = `Show the result folder DIR of a load run: the figures of each operation and size, the part of each
+agent with its start skew, errors and violated thresholds. All of it is computed from the records of
+the agents: percentiles are of all operations together.
+
+--html writes one HTML page, with charts of throughput and latencies over time and of latencies by
+percentile. It needs no network and no scripts.
+
+Exit codes: 0 ok, 2 DIR is damaged or of another version, 3 it is no result folder, 5 the FILE of
+--html exists.`
+
+func (a *app) newLoadReport() *cobra.Command {
+	form, page := formText, ""
+	c := &cobra.Command{
+		Use: "report DIR", Short: "Show the result of a load run", Long: loadReportLong,
+		Example: "  pawl load report results/monday\n  pawl load report results/monday --html monday.html\n  pawl load report results/monday --json",
+		Args:    want(1, 1, "one DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := report.Read(args[0])
+			if err != nil {
+				return err
+			}
+			if page != "" {
+				return a.writePage(page, r)
+			}
+			return a.show(form, &r.Summary, func() error { return console.LoadReport(a.stdout, &r.Summary, a.outZone()) })
+		},
+	}
+	bindLoadForm(a, c, &form, "what summary.json has")
+	c.Flags().StringVar(&page, "html", "", "new FILE for the report as an HTML page; - is stdout")
+	return c
+}
+
+// writePage writes the report as a page into a new file.
+func (a *app) writePage(path string, r *report.Report) error {
+	if path == "-" {
+		return r.WriteHTML(a.stdout)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if os.IsExist(err) {
+		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("file %s exists already", path), Hint: "name another one, or remove it"}
+	}
+	if err != nil {
+		return files.Error(path, err)
+	}
+	err = r.WriteHTML(f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		_ = os.Remove(path)
+		return files.Error(path, err)
+	}
+	fmt.Fprintf(a.stderr, "wrote %s\n", path)
+	return nil
+}
+
+const loadCompareLong = `Compare the load run whose result folder is B with that of A: by operation the throughput, p50 and
+p99, the change from A to B, its 95 % interval, and whether B is better or worse. An interval that
+includes 0 is no difference.
+
+The interval is from a bootstrap over the seconds of both runs, without their warm-up: 200 draws
+with a fixed seed give the spread, with Student's distribution for the number of seconds, and for
+latencies with the 1.6 % that the buckets of histograms allow. Latencies are response times where
+there is a rate. Fewer than 5 seconds, or than 1000 operations for p99, are too short to tell. Two
+runs of one system on other days may differ by more than their seconds do: repeat what matters.
+
+Runs of other loads are refused, with the keys that differ; --force compares them nevertheless.
+
+Exit codes: 0 ok, whatever the verdict, 2 the runs are not comparable, 3 a folder is no result.`
+
+func (a *app) newLoadCompare() *cobra.Command {
+	form, force := formText, false
+	c := &cobra.Command{
+		Use: "compare A B", Short: "Compare the results of two load runs", Long: loadCompareLong,
+		Example: "  pawl load compare results/monday results/tuesday\n  pawl load compare before after --json",
+		Args:    want(2, 2, "two result folders"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			from, err := report.Read(args[0])
+			if err != nil {
+				return err
+			}
+			to, err := report.Read(args[1])
+			if err != nil {
+				return err
+			}
+			compared, err := report.Compare(from, to, force)
+			if err != nil {
+				return err
+			}
+			return a.show(form, compared, func() error { return console.LoadComparison(a.stdout, compared) })
+		},
+	}
+	bindLoadForm(a, c, &form, "a, b and operations, with measures and verdicts")
+	c.Flags().BoolVar(&force, "force", false, "compare runs of other loads, too")
+	return c
+}
+
+func (a *app) newLoadValidate() *cobra.Command {
+	return &cobra.Command{
+		Use: "validate FILE...", Short: "Check load files",
+		Long: `Check load files, report every mistake as FILE:LINE:COLUMN, and say what a valid one means. Nothing
+is created, and no agent is needed.
+
+Exit codes: 0 all files are valid, 2 one is invalid, 3 one does not exist.`,
+		Example: "  pawl load validate examples/load/random-read.yaml",
+		Args:    want(1, -1, "a FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return all(a, args, func(path string) error {
+				_, test, err := readLoad(path)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(a.stdout, "%s: valid (%s)\n", path, test.Name)
+				console.LoadTest(a.stdout, test)
+				return nil
+			})
+		},
+	}
+}
+
+// readLoad reads a load file.
+func readLoad(path string) ([]byte, *spec.Test, error) {
+	src, err := files.Read(path, maxLoadFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	test, err := spec.ParseFile(path, src)
+	return src, test, err
+}
+
+func (a *app) newLoadSchema() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of load files",
+		Long:    "Print the JSON Schema (2020-12) of load files, which editors complete and check files with. It is\nalso docs/load.schema.json.",
+		Example: "  pawl load schema > load.schema.json",
+		Args:    want(0, 0, "no argument"),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.stdout.Write(spec.Schema())
+			return err
+		},
+	}
+}

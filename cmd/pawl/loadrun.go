@@ -1,0 +1,341 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/report"
+	"github.com/pawl-dev/pawl/internal/load/spec"
+)
+
+const loadRunLong = `Run the load that a FILE describes, and show it while it is on: throughput and latencies of the last
+second over all agents, and the state of each agent. Latencies are those of all operations of all
+agents together, never averages of percentiles.
+
+Without --agents it starts one agent on this machine, or as many as --local says, and ends them
+with the run. They work beneath --root, or in a temporary folder. With --agents it uses agents that
+run elsewhere; off this machine they want TLS 1.3, and a certificate (--client-cert, --client-key)
+or a token (--token-file); --ca has the certificates that theirs are signed by.
+
+All agents have to be ready before the start time is chosen, and each begins at that time by its own
+clock, which is measured just before. The skew of an agent is how long after that time its first and
+its last thread have begun. start.policy in the file says how many agents may fail.
+
+The result is a folder (--out): the config, a summary, the statistics of each operation, size and
+second, and the result of each agent. Ctrl-C aborts the run: the agents end it within a second and
+clean up. A second Ctrl-C does not wait for them; they clean up by themselves.
+
+Exit codes: 0 ok, 1 the run has failed or a threshold is violated, 2 the file or a flag is wrong, 5
+an agent speaks another version, 6 an agent is out of reach or busy, 130 interrupted.`
+
+// A loadRun has the flags of a load run.
+type loadRun struct {
+	agents   []string
+	local    int
+	root     string
+	out      string
+	id       string
+	duration time.Duration
+	rate     float64
+	form     string
+	json     bool
+}
+
+const (
+	maxLoadFile = 1 << 20 // bytes, which the protocol allows, too
+	maxLocal    = 64
+)
+
+func (a *app) newLoadRun() *cobra.Command {
+	var o loadRun
+	c := &cobra.Command{
+		Use: "run FILE", Short: "Run a load on agents, and keep its result", Long: loadRunLong,
+		Example: "  pawl load run examples/load/random-read.yaml\n  pawl load run mixed.yaml --local 4 --root /mnt/data --duration 1m\n" +
+			"  pawl load run mixed.yaml --agents host1,host2:7296 --ca ca.pem --token-file token --json",
+		Args: want(1, 1, "one FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.check(c); err != nil {
+				return err
+			}
+			return a.loadRun(c.Context(), args[0], o)
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&o.agents, "agents", nil, "agents to use, each HOST, HOST:PORT or unix:PATH; the default port is "+controller.DefaultPort)
+	f.IntVar(&o.local, "local", 1, "how many agents to start on this machine, 1 to 64, if --agents names none")
+	f.StringVar(&o.root, "root", "", "folder that local agents work beneath; default a temporary one, which is removed")
+	f.StringVar(&o.out, "out", "", "new folder for the result; default pawl/load/RUN in XDG_STATE_HOME or ~/.local/state")
+	f.StringVar(&o.id, "run-id", "", "id of the run, a ULID; default a new one")
+	f.DurationVar(&o.duration, "duration", 0, "length of the load, instead of that in the file")
+	f.Float64Var(&o.rate, "rate", 0, "operations per second of each agent, instead of those in the file")
+	f.StringVarP(&o.form, "output", "o", formText, "text: for people; json: a line for each event, as docs/load-running.md describes")
+	f.BoolVar(&o.json, "json", false, "the same as -o json")
+	return c
+}
+
+// check checks the flags.
+func (o *loadRun) check(c *cobra.Command) error {
+	changed := c.Flags().Changed
+	if err := oneOf("output", o.form, formText, formJSON); err != nil {
+		return err
+	}
+	if o.json {
+		o.form = formJSON
+	}
+	switch {
+	case len(o.agents) > 0 && (changed("local") || changed("root")):
+		return usage("", "--agents and --local or --root: want agents that are there, or local ones")
+	case changed("duration") && o.duration <= 0:
+		return usage("", "--duration %s: want more than 0", o.duration)
+	case changed("rate") && !(o.rate > 0 && o.rate <= math.MaxInt32):
+		return usage("", "--rate %v: want more than 0", o.rate)
+	case changed("run-id") && !controller.IsID(o.id):
+		return usage("", "--run-id %q: want a ULID: 26 digits and capital letters without I, L, O and U, of which the first is 0 to 7", o.id)
+	}
+	return inRange("--local", o.local, 1, maxLocal)
+}
+
+// load reads the file, with what flags replace in it.
+func (o *loadRun) load(path string) ([]byte, *spec.Test, error) {
+	src, err := files.Read(path, maxLoadFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	test, err := spec.ParseFile(path, src)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.duration == 0 && o.rate == 0 {
+		return src, test, nil
+	}
+	if src, err = o.replace(src, test); err != nil {
+		return nil, nil, err
+	}
+	test, err = spec.ParseFile(path, src)
+	return src, test, err
+}
+
+// replace returns the file with the values of flags.
+func (o *loadRun) replace(src []byte, test *spec.Test) ([]byte, error) {
+	var keys yaml.MapSlice
+	if err := yaml.Unmarshal(src, &keys); err != nil {
+		return nil, err
+	}
+	set := func(name string, value any) {
+		for i, k := range keys {
+			if k.Key == name {
+				keys[i].Value = value
+				return
+			}
+		}
+		keys = append(keys, yaml.MapItem{Key: name, Value: value})
+	}
+	if o.duration > 0 {
+		set("duration", o.duration.String())
+		for i, k := range keys {
+			if k.Key == "count" {
+				keys = append(keys[:i], keys[i+1:]...)
+				break
+			}
+		}
+	}
+	if o.rate > 0 {
+		rate := yaml.MapSlice{{Key: "operations", Value: o.rate}}
+		if test.Rate != nil {
+			rate = append(rate, yaml.MapItem{Key: "arrival", Value: string(test.Rate.Arrival)})
+		}
+		set("rate", rate)
+	}
+	return yaml.Marshal(keys)
+}
+
+// loadRun runs a load and shows it.
+func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
+	src, test, err := o.load(path)
+	if err != nil {
+		return err
+	}
+	if o.id == "" {
+		o.id = newRunID(time.Now())
+	}
+	if o.out, err = a.loadFolder(o); err != nil {
+		return err
+	}
+	targets, end, err := a.loadAgents(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	forced, done := a.signals.Second()
+	defer done()
+	shown := a.loadShown(o, test)
+	run, failed := controller.Run(forced, controller.Config{
+		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(),
+		Changed: shown.changed, Interval: shown.interval, Log: a.log,
+	})
+	shown.end()
+	if forced.Err() != nil {
+		fmt.Fprintln(a.stderr, "the agents clean up by themselves")
+	}
+	if run != nil {
+		failed = a.loadEnded(shown, o, run, failed)
+	}
+	return errors.Join(failed, shown.close())
+}
+
+// loadFolder returns the folder for the result, which does not exist yet.
+func (a *app) loadFolder(o loadRun) (string, error) {
+	dir := o.out
+	if o.out == "" {
+		state, err := a.stateHome("name a folder with --out", "results are")
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(state, "pawl", "load", o.id)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(o.out, dir)))
+	}
+	return dir, nil
+}
+
+// loadAgents returns the agents of a run, and what ends those that it has started.
+func (a *app) loadAgents(ctx context.Context, o loadRun) ([]controller.Target, func() error, error) {
+	if len(o.agents) == 0 {
+		return a.localAgents(ctx, o)
+	}
+	credentials, err := a.loadCredentials(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var targets []controller.Target
+	seen := map[string]bool{}
+	for _, name := range o.agents {
+		address, err := controller.Address(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if seen[address] {
+			return nil, nil, usage("", "--agents: %s is named twice", address)
+		}
+		seen[address] = true
+		options, err := credentials.Options(address)
+		if err != nil {
+			return nil, nil, err
+		}
+		targets = append(targets, controller.Target{Address: address, Options: options})
+	}
+	return targets, func() error { return nil }, nil
+}
+
+// loadCredentials reads what the flags name. PAWL_TOKEN is for a server, and not for agents.
+func (a *app) loadCredentials(ctx context.Context) (c controller.Credentials, err error) {
+	if (a.cert == "") != (a.key == "") {
+		return c, usage("", "--client-cert and --client-key: want both, or none")
+	}
+	for _, f := range []struct {
+		name string
+		to   *[]byte
+	}{{a.ca, &c.CA}, {a.cert, &c.Cert}, {a.key, &c.Key}} {
+		if f.name == "" {
+			continue
+		}
+		if *f.to, err = files.Read(f.name, maxCA); err != nil {
+			return c, err
+		}
+	}
+	if a.tokenFile != "" {
+		c.Token, err = a.token(ctx)
+	}
+	return c, err
+}
+
+// localAgents starts agents on this machine.
+func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target, end func() error, err error) {
+	dir, err := os.MkdirTemp("", "pawl-load-") // short: it has sockets
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	root := filepath.Join(dir, "root")
+	if o.root == "" {
+		err = os.Mkdir(root, 0o700)
+	} else {
+		root, err = folder("--root", o.root)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	l, err := controller.StartLocal(ctx, o.local, dir, io.Discard, func(id, listen, state string) []string {
+		return []string{self, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return l.Targets, func() error { return errors.Join(l.Stop(), remove()) }, nil
+}
+
+// folder returns the absolute path of a folder that exists.
+func folder(flag, name string) (string, error) {
+	switch info, err := os.Stat(name); {
+	case err != nil:
+		return "", files.Error(name, err)
+	case !info.IsDir():
+		return "", usage("", "%s %s: want a folder", flag, console.Shell(name))
+	}
+	return filepath.Abs(name)
+}
+
+// loadEnded keeps the result of a run, and says how it has ended. Of a load that never began there
+// is nothing to keep.
+func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed error) error {
+	if run.Started.IsZero() {
+		o.out = ""
+	} else if _, err := report.Write(o.out, *run); err != nil {
+		return errors.Join(failed, err)
+	}
+	r, err := report.Evaluate(run)
+	if err == nil {
+		err = shown.summary(r, o.out)
+	}
+	if err == nil && failed == nil && len(r.Summary.Violations) > 0 {
+		err = exit{codeFailed}
+	}
+	return errors.Join(failed, err)
+}
+
+// newRunID returns a ULID: the time in milliseconds, and 80 random bits.
+func newRunID(now time.Time) string {
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	id := make([]byte, 26)
+	_, _ = rand.Read(id[10:]) // never fails
+	for i := range id[10:] {
+		id[10+i] = digits[id[10+i]%32]
+	}
+	for i, ms := 9, now.UnixMilli(); i >= 0; i, ms = i-1, ms/32 {
+		id[i] = digits[ms%32]
+	}
+	return string(id)
+}

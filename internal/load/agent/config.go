@@ -1,0 +1,110 @@
+package agent
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/workload"
+)
+
+// Config is what an agent is. The fields without a default are required.
+type Config struct {
+	ID       string   // 1 to 64 letters, digits, '.', '_' and '-'
+	StateDir string   // of this agent alone; it is created
+	Roots    []Root   // the folders that runs may use; at least one
+	Engine   []string // the command line of the engine
+	Build    string   // name and version, for people
+
+	// Token is what callers have to show, unless they have a certificate that TLS has verified.
+	// Empty: whoever reaches a listener without TLS may do everything.
+	Token string
+
+	// Engines are the engines that work here. Default: threads and null.
+	Engines []string
+
+	// Plan says what a job would create, and why it cannot be done. nil: nobody does.
+	Plan func(workload.Job) (*loadpb.Plan, []*loadpb.Error)
+
+	// Clock is the agent's clock. Default: time.Now.
+	Clock func() time.Time
+
+	Log   *slog.Logger // default: none
+	Hooks Hooks        // for metrics; each may be nil
+}
+
+// A Root is a folder that runs may use, with everything beneath it.
+type Root struct {
+	Path  string // absolute
+	Bytes uint64 // that a run may have in it at once; 0: no limit
+	Files uint64 // likewise
+}
+
+// Hooks are called as things happen, from several goroutines.
+type Hooks struct {
+	Left     func(state string, after time.Duration) // a run has left a state
+	Ended    func(state, code string)                // a run has ended; code is empty unless it is an error
+	Failures func(class string, n uint64)            // operations have failed
+}
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// runPattern is what ids of runs look like. They are names of files.
+var runPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+func (c *Config) validate() error {
+	switch {
+	case !idPattern.MatchString(c.ID):
+		return pawl.Errorf(pawl.Invalid, "the id of the agent is %q; want 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first", c.ID)
+	case !filepath.IsAbs(c.StateDir):
+		return pawl.Errorf(pawl.Invalid, "the state folder is %q; want an absolute path", c.StateDir)
+	case len(c.Engine) == 0:
+		return pawl.Errorf(pawl.Invalid, "the command line of the engine is empty")
+	case len(c.Roots) == 0:
+		return pawl.Errorf(pawl.Invalid, "no root: want at least one folder that runs may use")
+	}
+	for _, r := range c.Roots {
+		if err := r.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Root) check() error {
+	if !filepath.IsAbs(r.Path) {
+		return pawl.Errorf(pawl.Invalid, "root %q: want an absolute path", r.Path)
+	}
+	switch info, err := os.Stat(r.Path); {
+	case err != nil:
+		return &pawl.Error{Kind: pawl.Invalid, Message: "root " + r.Path, Err: err, Hint: "create it with: mkdir -p " + r.Path}
+	case !info.IsDir():
+		return pawl.Errorf(pawl.Invalid, "root %s: want a folder", r.Path)
+	}
+	return nil
+}
+
+func (c *Config) setDefaults() {
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if len(c.Engines) == 0 {
+		c.Engines = []string{"threads", "null"}
+	}
+	if c.Hooks.Left == nil {
+		c.Hooks.Left = func(string, time.Duration) {}
+	}
+	if c.Hooks.Ended == nil {
+		c.Hooks.Ended = func(string, string) {}
+	}
+	if c.Hooks.Failures == nil {
+		c.Hooks.Failures = func(string, uint64) {}
+	}
+}

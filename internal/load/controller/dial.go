@@ -1,0 +1,112 @@
+package controller
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// DefaultPort is the port of agents whose address has none.
+const DefaultPort = "7296"
+
+// Credentials are what a controller shows to agents, and how it knows them. Agents on other
+// machines need either a certificate or a token, and TLS 1.3.
+type Credentials struct {
+	CA        []byte // certificates in PEM that those of agents are signed by; empty: those of the system
+	Cert, Key []byte // a certificate in PEM, and its key; empty: none
+	Token     string // empty: none
+}
+
+// Address completes the address of an agent, which is HOST, HOST:PORT or unix:PATH.
+func Address(a string) (string, error) {
+	if path, ok := strings.CutPrefix(a, "unix:"); ok && path != "" {
+		return a, nil
+	}
+	host, port, err := net.SplitHostPort(a)
+	if err != nil {
+		host, port = strings.Trim(a, "[]"), DefaultPort
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			host = ""
+		}
+	}
+	if host == "" || port == "" || strings.Contains(host+port, "/") {
+		return "", pawl.Errorf(pawl.Invalid, "agent %q: want HOST, HOST:PORT or unix:PATH", a)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Options returns how to connect to the agent with an address that Address has returned.
+func (c Credentials) Options(address string) ([]grpc.DialOption, error) {
+	var options []grpc.DialOption
+	transport := insecure.NewCredentials()
+	secure := len(c.CA) > 0 || len(c.Cert) > 0 || !onLoopback(address)
+	if secure {
+		if len(c.Cert) == 0 && c.Token == "" && !onLoopback(address) {
+			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "agent " + address + " is on another machine, and takes runs only from who has a certificate or a token",
+				Hint: "name them with --client-cert and --client-key, or with --token-file"}
+		}
+		config, err := c.tls()
+		if err != nil {
+			return nil, err
+		}
+		transport = credentials.NewTLS(config)
+	}
+	if c.Token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{c.Token, secure}))
+	}
+	return append(options, grpc.WithTransportCredentials(transport)), nil
+}
+
+func (c Credentials) tls() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS13}
+	if len(c.CA) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(c.CA) {
+			return nil, pawl.Errorf(pawl.Invalid, "the certificates of the CA: want at least one in PEM")
+		}
+	}
+	if len(c.Cert) > 0 {
+		pair, err := tls.X509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the certificate and its key: " + err.Error(), Err: err}
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// A bearer shows a token with each call.
+type bearer struct {
+	token  string
+	secure bool
+}
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.token}, nil
+}
+
+func (b bearer) RequireTransportSecurity() bool { return b.secure }
+
+// onLoopback reports whether nobody else can read what is sent to an address.
+func onLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(address, "unix:") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// endpoint returns an address as gRPC takes it. The system resolves names, as for any other
+// connection.
+func endpoint(address string) string {
+	if strings.HasPrefix(address, "unix:") {
+		return address
+	}
+	return "passthrough:///" + address
+}

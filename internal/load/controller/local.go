@@ -1,0 +1,147 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/sleep"
+)
+
+const (
+	localStart = 15 * time.Second // for a local agent to listen
+	localStop  = 10 * time.Second // for it to end, until it is killed
+	localPause = 10 * time.Millisecond
+	maxSaid    = 4 << 10 // bytes of what an agent that does not come up has printed
+)
+
+// Local is agents on this machine that live as long as one run. When this process dies, for any
+// reason, the kernel ends them (on Linux): they end their run and clean up.
+type Local struct {
+	Targets []Target
+	agents  []*localAgent
+}
+
+// A localAgent is one of the processes.
+type localAgent struct {
+	cmd  *exec.Cmd
+	said tail
+	done chan struct{} // closed when it has ended
+}
+
+// StartLocal starts agents and waits until they listen. Each has a folder of its own in dir, with
+// its socket and its state; command returns the command line of an agent.
+func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command func(id, listen, state string) []string) (*Local, error) {
+	l := &Local{}
+	for i := range n {
+		id := "local-" + strconv.Itoa(i+1)
+		own := filepath.Join(dir, id)
+		if err := os.MkdirAll(own, 0o700); err != nil {
+			return nil, errors.Join(err, l.Stop())
+		}
+		listen := "unix:" + filepath.Join(own, "socket")
+		a := &localAgent{done: make(chan struct{})}
+		if err := a.start(command(id, listen, filepath.Join(own, "state")), out); err != nil {
+			return nil, errors.Join(fmt.Errorf("start agent %s: %w", id, err), l.Stop())
+		}
+		l.agents = append(l.agents, a)
+		options, err := Credentials{}.Options(listen)
+		if err != nil {
+			return nil, errors.Join(err, l.Stop())
+		}
+		l.Targets = append(l.Targets, Target{Name: id, Address: listen, Options: options})
+	}
+	for i, a := range l.agents {
+		if err := a.wait(ctx, strings.TrimPrefix(l.Targets[i].Address, "unix:")); err != nil {
+			return nil, errors.Join(fmt.Errorf("agent local-%d: %w", i+1, err), l.Stop())
+		}
+	}
+	return l, nil
+}
+
+// start starts the process from a thread that lives as long as it does: the kernel ends it when
+// that thread dies.
+func (a *localAgent) start(argv []string, out io.Writer) error {
+	a.cmd = exec.Command(argv[0], argv[1:]...)
+	a.cmd.Stdout, a.cmd.Stderr = io.MultiWriter(out, &a.said), io.MultiWriter(out, &a.said)
+	a.cmd.SysProcAttr = localAttributes()
+	started := make(chan error)
+	go pinned(func() {
+		err := a.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = a.cmd.Wait() // it says itself what is wrong
+		}
+		close(a.done)
+	})
+	return <-started
+}
+
+// wait waits until the agent listens.
+func (a *localAgent) wait(ctx context.Context, socket string) error {
+	ctx, cancel := context.WithTimeout(ctx, localStart)
+	defer cancel()
+	for {
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-a.done:
+			return fmt.Errorf("it has ended: %s", strings.TrimSpace(a.said.String()))
+		default:
+		}
+		if !sleep.For(ctx, localPause) {
+			return fmt.Errorf("it does not listen: %w", err)
+		}
+	}
+}
+
+// Stop ends the agents, and waits until they have ended. It may be called again.
+func (l *Local) Stop() error {
+	var all error
+	for _, a := range l.agents {
+		_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	}
+	for _, a := range l.agents {
+		select {
+		case <-a.done:
+		case <-time.After(localStop):
+			all = errors.Join(all, fmt.Errorf("an agent did not end within %s and was killed", localStop))
+			_ = a.cmd.Process.Kill()
+			<-a.done
+		}
+	}
+	return all
+}
+
+// A tail keeps the end of what is written to it.
+type tail struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b.Write(p)
+	t.b.Next(max(0, t.b.Len()-maxSaid))
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}

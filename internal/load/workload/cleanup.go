@@ -1,0 +1,269 @@
+//go:build linux
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+)
+
+// maxErrors is how many errors a report has.
+const maxErrors = 10
+
+// renamed is the suffix of a file between two renames.
+const renamed = ".r"
+
+// Clean deletes what the manifest of a job lists and nothing else, as far as it can, and calls
+// progress each second. What another agent still has in a shared folder is no error.
+func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*loadpb.CleanupReport, error) {
+	c := &cleaner{ctx: ctx, job: job, report: &loadpb.CleanupReport{}, files: make(chan string, 1024)}
+	var workers sync.WaitGroup
+	for range 4 { // more would wait for the same folders
+		workers.Go(c.work)
+	}
+	stop := each(time.Second, func() { progress(c.progress()) })
+	ok, err := readManifest(job.Manifest, c.begin, c.line)
+	close(c.files)
+	workers.Wait()
+	if ok && err == nil {
+		c.finish()
+	}
+	stop()
+	if c.run != nil {
+		c.run.close()
+		c.target.close()
+	}
+	return c.report, err
+}
+
+// A cleaner deletes files from several goroutines, and folders when all files are gone.
+type cleaner struct {
+	ctx         context.Context
+	job         Job
+	agent       int
+	target, run *folder
+	gone        bool // the folder of the run is not there
+	runName     string
+	files       chan string
+	folders     []string
+	made        []string // folders in which operations have made things
+
+	mu     sync.Mutex
+	report *loadpb.CleanupReport
+}
+
+func (c *cleaner) begin(h manifestHead) error {
+	if h.RunID != c.job.RunID || h.Root != c.job.Root {
+		return fmt.Errorf("the manifest %s is of the run %s in %s, not of %s in %s", c.job.Manifest, h.RunID, h.Root, c.job.RunID, c.job.Root)
+	}
+	root, err := openRoot(h.Root)
+	if err != nil {
+		return err
+	}
+	defer root.close()
+	c.agent, c.runName = h.AgentIndex, h.RunID
+	if _, there, err := root.has(path.Join(h.Target, h.RunID)); err != nil || !there {
+		c.gone = err == nil
+		return err
+	}
+	if c.target, err = root.open(h.Target); err != nil {
+		return err
+	}
+	if c.run, err = c.target.open(h.RunID); err != nil {
+		c.target.close()
+	}
+	return err
+}
+
+func (c *cleaner) line(kind byte, name string) error {
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	switch {
+	case c.gone:
+	case kind == 'd':
+		c.folders = append(c.folders, name)
+	case kind == 'm':
+		c.made = append(c.made, name)
+	default:
+		c.files <- name
+	}
+	return nil
+}
+
+func (c *cleaner) work() {
+	for name := range c.files {
+		parent, base, err := c.run.in(name)
+		if err == nil {
+			c.unlink(parent, base)
+			parent.close()
+		} else if classOf(err) != notFound {
+			c.left(err)
+		}
+	}
+}
+
+// unlink deletes a file, which a rename may have left with another name.
+func (c *cleaner) unlink(parent *folder, base string) {
+	err := unix.Unlinkat(parent.fd, base, 0)
+	if err == unix.ENOENT {
+		err = unix.Unlinkat(parent.fd, base+renamed, 0)
+	}
+	switch {
+	case err == nil:
+		c.mu.Lock()
+		c.report.DeletedFiles++
+		c.mu.Unlock()
+	case err != unix.ENOENT:
+		c.left(pathFault("delete", filepath.Join(parent.name, base), err))
+	}
+}
+
+// rmdir deletes a folder if it is empty; one that is not has things of others.
+func (c *cleaner) rmdir(parent *folder, base string) {
+	switch err := unix.Unlinkat(parent.fd, base, unix.AT_REMOVEDIR); err {
+	case nil:
+		c.report.DeletedFolders++
+	case unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST:
+	default:
+		c.left(pathFault("delete the folder", filepath.Join(parent.name, base), err))
+	}
+}
+
+func (c *cleaner) left(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.LeftFiles++
+	if len(c.report.Errors) < maxErrors {
+		c.report.Errors = append(c.report.Errors, err.Error())
+	}
+}
+
+// finish deletes what operations have made, and then the folders, the last made first.
+func (c *cleaner) finish() {
+	for _, dir := range c.made {
+		c.sweep(dir)
+	}
+	for _, dir := range slices.Backward(c.folders) {
+		if dir == "." {
+			c.rmdir(c.target, c.runName)
+		} else if parent, base, err := c.run.in(dir); err == nil {
+			c.rmdir(parent, base)
+			parent.close()
+		} else if classOf(err) != notFound {
+			c.left(err)
+		}
+	}
+}
+
+// sweep deletes what operations of the agent have made in a folder.
+func (c *cleaner) sweep(dir string) {
+	f, err := c.run.open(dir)
+	if err != nil {
+		if classOf(err) != notFound {
+			c.left(err)
+		}
+		return
+	}
+	defer f.close()
+	for c.ctx.Err() == nil {
+		names, err := c.entries(f)
+		if err != nil {
+			c.left(pathFault("list", f.name, err))
+		}
+		if len(names) == 0 {
+			return
+		}
+		for _, name := range names {
+			if name[0] == 'd' {
+				c.rmdir(f, name)
+			} else {
+				c.unlink(f, name)
+			}
+		}
+		if _, there, _ := f.has(names[0]); there { // it has an error, which is reported
+			return
+		}
+	}
+}
+
+// entries returns names of what operations have made in a folder: at most 10,000 at a time, so that
+// memory has a limit. They are gone when it reads again.
+func (c *cleaner) entries(f *folder) (made []string, err error) {
+	fd, err := openBeneath(f.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	d := os.NewFile(uintptr(fd), f.name)
+	defer d.Close()
+	for len(made) < 10_000 {
+		names, err := d.Readdirnames(1000)
+		if err == io.EOF {
+			return made, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if madeBy(name, c.agent) {
+				made = append(made, name)
+			}
+		}
+	}
+	return made, nil
+}
+
+// madeBy reports whether a name is one that operations of an agent make.
+func madeBy(name string, agent int) bool {
+	parts := strings.Split(strings.TrimSuffix(name, renamed), ".")
+	if len(parts) != 3 || parts[0] != "c"+strconv.Itoa(agent) && parts[0] != "d"+strconv.Itoa(agent) {
+		return false
+	}
+	for _, p := range parts[1:] {
+		if _, err := strconv.ParseUint(p, 10, 64); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cleaner) progress() *loadpb.Progress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &loadpb.Progress{Phase: "cleanup", Done: c.report.DeletedFiles + c.report.DeletedFolders}
+}
+
+// each calls f from another goroutine at an interval, until it is stopped, which waits for the last call.
+func each(interval time.Duration, f func()) (stop func()) {
+	done := make(chan struct{})
+	var over sync.WaitGroup
+	over.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				f()
+			case <-done:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(done)
+		over.Wait()
+	})
+}

@@ -1,0 +1,347 @@
+//go:build linux
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pawl-dev/pawl/internal/load/histogram"
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/stats"
+)
+
+const (
+	slice = 1 << 20 // written at once
+	batch = 1024    // files that are noted in the manifest at once
+)
+
+// prepared is what is ready for a run.
+type prepared struct {
+	*layout
+	dir   *folder // the run's
+	align int     // of direct I/O; 0 without it
+}
+
+// prepare creates what the layout needs and calls progress each second. It returns as soon as ctx ends.
+func (l *layout) prepare(ctx context.Context, progress func(*loadpb.Progress)) (*prepared, *loadpb.PrepareStats, error) {
+	p := &preparation{layout: l, wanted: l.need(), began: time.Now(), latencies: stats.Table{}}
+	if err := p.wanted.check(l.job); err != nil {
+		return nil, nil, err
+	}
+	if err := p.open(); err != nil {
+		return nil, nil, err
+	}
+	defer p.manifest.close()
+	stop := each(time.Second, func() { progress(p.progress()) })
+	err := p.create(ctx, progress)
+	stop()
+	if err != nil {
+		p.dir.close()
+		return nil, nil, err
+	}
+	return &prepared{l, p.dir, p.align}, &loadpb.PrepareStats{
+		Seconds: time.Since(p.began).Seconds(), Files: p.files.Load(), Folders: p.folders, Bytes: p.bytes.Load(),
+		KeptFiles: p.kept, Operations: p.latencies.Proto(),
+	}, nil
+}
+
+// A preparation is what is being prepared.
+type preparation struct {
+	*layout
+	wanted   need
+	began    time.Time
+	dir      *folder
+	align    int
+	manifest *manifest
+	folders  uint64
+	kept     uint64
+
+	files, bytes atomic.Uint64 // done
+
+	mu        sync.Mutex
+	latencies stats.Table
+}
+
+// open makes the folders of the run, after it has seen whether there is room.
+func (p *preparation) open() error {
+	root, err := openRoot(p.job.Root)
+	if err != nil {
+		return err
+	}
+	defer root.close()
+	if err := root.make(p.target); err != nil {
+		return err
+	}
+	target, err := root.open(p.target)
+	if err != nil {
+		return err
+	}
+	defer target.close()
+	v, err := survey(target, false)
+	if err != nil {
+		return err
+	}
+	if err := v.room(p.wanted, target.name); err != nil {
+		return err
+	}
+	if p.test.Direct {
+		if err := v.direct(); err != nil {
+			return err
+		}
+		p.align = v.align
+	}
+	if p.manifest, err = createManifest(p.layout); err != nil {
+		return err
+	}
+	if err := p.openRun(target); err != nil {
+		p.manifest.close()
+		return err
+	}
+	return nil
+}
+
+// openRun makes the folder of the run, and that of the agent, which must be new.
+func (p *preparation) openRun(target *folder) error {
+	p.manifest.add('d', ".")
+	if err := p.manifest.sync(); err != nil {
+		return err
+	}
+	made, err := target.mkdir(p.run)
+	if err != nil {
+		return err
+	}
+	if p.dir, err = target.open(p.run); err != nil {
+		return err
+	}
+	if made {
+		p.folders++
+	}
+	if p.prefix == "" {
+		return nil
+	}
+	agent := filepath.Clean(p.prefix)
+	if _, there, err := p.dir.has(agent); err != nil || there {
+		if err == nil {
+			err = &fault{loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, filepath.Join(p.dir.name, agent), "every run needs an id of its own", fmt.Errorf("the folder %s exists already", filepath.Join(p.dir.name, agent))}
+		}
+		p.dir.close()
+		return err
+	}
+	return p.mkdirs([]string{agent})
+}
+
+// mkdirs notes folders and makes those that are not there.
+func (p *preparation) mkdirs(names []string) error {
+	for _, name := range names {
+		p.manifest.add('d', name)
+	}
+	if err := p.manifest.sync(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		made, err := p.dir.mkdir(name)
+		if err != nil {
+			return err
+		}
+		if made {
+			p.folders++
+		}
+	}
+	return nil
+}
+
+// create creates everything. It reports progress as each set begins, too.
+func (p *preparation) create(ctx context.Context, progress func(*loadpb.Progress)) error {
+	for _, s := range p.sets {
+		if err := p.createFolders(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, s := range p.sets {
+		progress(p.progress())
+		if err := p.createFiles(ctx, s); err != nil {
+			return err
+		}
+	}
+	// What is in the page cache alone would be written during the run.
+	if p.files.Load() > 0 {
+		if err := unix.Syncfs(p.dir.fd); err != nil {
+			return pathFault("sync", p.dir.name, err)
+		}
+	}
+	return ctx.Err()
+}
+
+func (p *preparation) createFolders(ctx context.Context, s *set) error {
+	names := make([]string, 0, batch)
+	for name := range s.folders {
+		if names = append(names, name); len(names) < batch {
+			continue
+		}
+		if err := p.mkdirs(names); err != nil {
+			return err
+		}
+		if names = names[:0]; ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if s.grows {
+		for leaf := range s.leaves {
+			p.manifest.add('m', string(s.appendLeaf(nil, leaf)))
+		}
+	}
+	return p.mkdirs(names)
+}
+
+// createFiles notes the files of a set in batches, each of which several goroutines create.
+func (p *preparation) createFiles(ctx context.Context, s *set) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan uint64, batch)
+	var writers sync.WaitGroup
+	for range min(max(p.test.Jobs, 2), 16) {
+		writers.Go(func() {
+			if err := p.write(ctx, s, work); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	err := p.feed(ctx, s, work)
+	close(work)
+	writers.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) error {
+	files := make([]uint64, 0, batch)
+	flush := func() error {
+		if err := p.manifest.sync(); err != nil {
+			return err
+		}
+		for _, f := range files {
+			select {
+			case work <- f:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		files = files[:0]
+		return nil
+	}
+	for f := range p.layout.files(s) {
+		name := s.path(f)
+		if p.test.Shared {
+			if size, there, err := p.dir.has(name); err != nil {
+				return err
+			} else if there && size == s.size(f) {
+				p.kept++
+				p.files.Add(1)
+				continue
+			}
+		}
+		p.manifest.add('f', name)
+		if files = append(files, f); len(files) == batch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// write creates the files that work names.
+func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) error {
+	c, err := newContent(mix(p.test.Seed), s.Content.Compressible, slice)
+	if err != nil {
+		return err
+	}
+	defer c.free()
+	latencies := &histogram.Histogram{}
+	written := uint64(0)
+	for file := range work {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n, err := p.writeFile(ctx, s, file, c, latencies)
+		written += n
+		if err != nil {
+			return err
+		}
+		p.files.Add(1)
+	}
+	if latencies.Count() > 0 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		key := stats.Key{Operation: "write", SizeClass: sizeClasses[classOfSize(slice)]}
+		p.latencies.Merge(stats.Table{key: {Operations: latencies.Count(), Bytes: written, Service: *latencies}})
+	}
+	return nil
+}
+
+func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *content, latencies *histogram.Histogram) (written uint64, err error) {
+	name, size := s.path(file), s.size(file)
+	whole := filepath.Join(p.dir.name, name)
+	fd, err := openBeneath(p.dir.fd, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, fileMode)
+	if err != nil {
+		return 0, pathFault("create", whole, err)
+	}
+	defer unix.Close(fd)
+	switch s.Blocks {
+	case "sparse":
+		err = unix.Ftruncate(fd, size)
+	case "fallocate":
+		if size > 0 {
+			err = unix.Fallocate(fd, 0, 0, size)
+		}
+	default:
+		return p.fill(ctx, s, fd, whole, file, size, c, latencies)
+	}
+	if err != nil {
+		return 0, pathFault("allocate", whole, err)
+	}
+	return 0, nil
+}
+
+func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, file uint64, size int64, c *content, latencies *histogram.Histogram) (written uint64, err error) {
+	for at := int64(0); at < size && ctx.Err() == nil; {
+		began := time.Now()
+		n, err := unix.Pwrite(fd, c.at(s.content(file), at, int(min(slice, size-at))), at)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return written, pathFault("write", whole, err)
+		}
+		latencies.Record(int64(time.Since(began)))
+		at += int64(n)
+		written += uint64(n)
+		p.bytes.Add(uint64(n))
+	}
+	if size >= slice { // smaller ones are left to the sync at the end
+		if err := unix.Fdatasync(fd); err != nil {
+			return written, pathFault("sync", whole, err)
+		}
+	}
+	if p.test.Direct {
+		_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // the cache is not to be written back during the run
+	}
+	return written, nil
+}
+
+func (p *preparation) progress() *loadpb.Progress {
+	out := &loadpb.Progress{Phase: "prepare", Done: p.files.Load(), Total: p.wanted.files, Bytes: p.bytes.Load()}
+	if took := time.Since(p.began).Seconds(); took > 0 {
+		out.BytesPerSecond = float64(out.Bytes) / took
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+//go:build linux
+
+package workload
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/internal/load/enginepb"
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/spec"
+)
+
+// prepareHere prepares a job in this process.
+func prepareHere(t testing.TB, job Job) *prepared {
+	t.Helper()
+	l, err := newLayout(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := l.prepare(context.Background(), func(*loadpb.Progress) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// runHere returns a run of a job in this process, whose threads have not begun.
+func runHere(t testing.TB, job Job) *run {
+	t.Helper()
+	r, err := newRun(prepareHere(t, job), newClock(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestNoAllocation: an operation of any kind allocates nothing, paced and verified or not (L9).
+func TestNoAllocation(t *testing.T) { // not parallel: AllocsPerRun counts for the process
+	for _, kind := range spec.Kinds {
+		for _, more := range []string{"", "verify: true, rate: 1e9", "direct: true", "engine: \"null\""} {
+			job := newJob(t, "{name: alloc, files: [{name: data, count: 64, size: 64KiB, tree: {width: 2, depth: 1}}], mix: [{operation: "+string(kind)+", access: zipf}], "+more+"}")
+			if kind == spec.Create || kind == spec.Mkdir {
+				job.Config = "{name: alloc, files: [{name: data, tree: {width: 2, depth: 1}}], mix: [{operation: " + string(kind) + "}], " + more + "}"
+			}
+			if more == "direct: true" && !kind.HasData() {
+				continue
+			}
+			if !strings.HasPrefix(more, "direct") {
+				job.Root = memory(t)
+			}
+			r := runHere(t, job)
+			th := r.threads[0]
+			th.now, th.boundary = th.clock.now(), math.MaxInt64
+			if n := testing.AllocsPerRun(200, th.step); n > 0 {
+				t.Errorf("%s {%s}: %v allocations an operation", kind, more, n)
+			}
+			if th.run.errors > 0 {
+				t.Errorf("%s {%s}: %v", kind, more, th.run.samples)
+			}
+		}
+	}
+}
+
+// TestFlatMemory: ten million operations take no more memory than a thousand (L9).
+func TestFlatMemory(t *testing.T) { // not parallel: the heap is that of the process
+	job := newJob(t, "{name: flat, files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read, access: zipf}, {operation: stat}, {operation: list}, {operation: create}], engine: \"null\"}")
+	r := runHere(t, job)
+	th := r.threads[0]
+	th.now, th.boundary = th.clock.now(), math.MaxInt64
+	heap := func(operations int) uint64 {
+		for range operations {
+			th.step()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.Mallocs
+	}
+	before := heap(1000)
+	if after := heap(10_000_000); after > before+1000 { // the test's own goroutines do allocate a little
+		t.Errorf("10,000,000 operations have made %d allocations", after-before)
+	}
+}
+
+// TestDeterminism: a run of one seed and one thread leaves the same files with the same contents, and of
+// another seed others.
+func TestDeterminism(t *testing.T) {
+	t.Parallel()
+	outcome := func(seed int) map[string]string {
+		job := newJob(t, fmt.Sprintf(`
+name: same
+seed: %d
+files: [{name: data, count: 20, size: {lognormal: {mean: 20KiB, deviation: 10KiB, min: 1KiB, max: 100KiB}}, tree: {width: 2, depth: 1}}]
+mix:
+  - {operation: create, weight: 3, block: {uniform: {min: 0B, max: 9000B}}}
+  - {operation: delete}
+  - {operation: rename}
+  - {operation: append, block: 100B}
+  - {operation: write, block: 1000B}
+  - {operation: mkdir}
+count: 300
+`, seed))
+		p := start(t, job)
+		p.prepare()
+		p.run(soon())
+		if _, _, f := p.finished(); f.GetError() != nil {
+			t.Fatal(f.GetError())
+		}
+		all := map[string]string{}
+		for _, name := range tree(t, job.Root) {
+			text, _ := os.ReadFile(filepath.Join(job.Root, name)) // a folder has none
+			all[name] = fmt.Sprintf("%d %x", len(text), sha256.Sum256(text))
+		}
+		return all
+	}
+	first := outcome(1)
+	if diff := cmp.Diff(first, outcome(1)); diff != "" {
+		t.Error(diff)
+	}
+	if cmp.Equal(first, outcome(2)) {
+		t.Error("another seed has the same outcome")
+	}
+}
+
+// TestLateOperation: a thread in a long operation holds the statistics of the others up for one interval
+// at most, and what it has counted comes in the next frame: nothing is lost (L4).
+func TestLateOperation(t *testing.T) {
+	t.Parallel()
+	r := runHere(t, newJob(t, "{name: late, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: read}], jobs: 2, interval: 100ms, duration: 1s}"))
+	var got []string
+	c := newCollector(r, func(f *enginepb.EngineFrame) {
+		i := f.GetInterval()
+		n := uint64(0)
+		for _, o := range i.GetOperations() {
+			n += o.GetOperations()
+		}
+		got = append(got, fmt.Sprintf("%d: %d", i.GetStartNs()/1e6, n))
+	})
+	hand := func(t *thread, interval, next int64, operations int) {
+		<-t.spare // as rotate does
+		t.slot.interval = interval
+		for range operations {
+			cell := t.slot.cell(0, false)
+			cell.operations++
+			cell.service.Record(1000)
+		}
+		c.take(handover{t, t.slot, next, t.pacer})
+		t.slot = newSlot()
+		<-t.spare
+		t.spare <- newSlot()
+	}
+	hand(r.threads[0], 0, 1, 5)
+	hand(r.threads[0], 1, 2, 6)
+	c.overdue(r.start + 150e6)
+	if got != nil {
+		t.Errorf("%q before the other thread has passed", got)
+	}
+	c.overdue(r.start + 201e6)
+	hand(r.threads[0], 2, 3, 7)
+	hand(r.threads[1], 0, 3, 100)
+	r.stopped.Store(true)
+	for _, th := range r.threads {
+		th.now, th.slot.interval = r.start+300e6, 3
+		c.finish(th)
+	}
+	f := c.finished()
+	if diff := cmp.Diff([]string{"0: 5", "100: 106", "200: 7"}, got[:3]); diff != "" {
+		t.Error(diff)
+	}
+	if n, _, _ := total(t, f, "read"); n != 118 {
+		t.Errorf("%d operations in all: want 118", n)
+	}
+}
+
+// TestPlan: a plan has what the preparation creates, and leaves nothing behind.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: plan, files: [{name: data, count: 33, size: {uniform: {min: 1B, max: 9000B}}, tree: {width: 3, depth: 2}}], mix: [{operation: read, block: 1B}], warmup: 1s, duration: 2s}")
+	plan, faults := Plan(job)
+	if len(faults) > 0 || plan.GetRunSeconds() != 3 || plan.GetPrepareSeconds() <= 0 || plan.GetFreeBytes() == 0 || plan.GetFileSystem() == "" {
+		t.Error(plan, faults)
+	}
+	if found := tree(t, job.Root); len(found) > 0 {
+		t.Errorf("left: %v", found)
+	}
+	done := start(t, job).prepare()
+	if plan.GetFiles() != done.GetFiles() || plan.GetFolders() != done.GetFolders() || plan.GetBytes() != done.GetBytes() {
+		t.Errorf("planned %v, done %v", plan, done)
+	}
+	job.Config = "{name: plan, mix: []}"
+	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID {
+		t.Error(faults)
+	}
+	job.Config, job.Root = "{name: plan, files: [{name: data}], mix: [{operation: create}]}", "/nonexistent"
+	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetSubject() != "/nonexistent" {
+		t.Error(faults)
+	}
+}
