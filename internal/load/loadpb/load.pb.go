@@ -1276,7 +1276,7 @@ func (x *Histogram) GetBuckets() []byte {
 // What was done of one operation on things of one size.
 type OperationStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// read, write, append, stat, list, create, delete, mkdir, rename, sync.
+	// read, write, append, create, delete, stat, list, mkdir, rename, fsync.
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// The size class of the operation, such as "<=64KiB"; empty for operations without data.
 	SizeClass  string `protobuf:"bytes,2,opt,name=size_class,json=sizeClass,proto3" json:"size_class,omitempty"`
