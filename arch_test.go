@@ -66,6 +66,7 @@ var order = [][]string{
 	{"internal/load/histogram"},
 	{"internal/load/stats"},
 	{"internal/load/spec"},
+	{"internal/load/fiojob"},
 	{"internal/load/workload"},
 	{"internal/load/agent"},
 	{"internal/load/report"},
@@ -105,7 +106,7 @@ var testOnly = []string{"machine/machinetest", "internal/store/storetest", "inte
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.
-var pure = []string{"machine", "lifecycle", "audit", "internal/rowkey", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health", "internal/expressions", "internal/rehearsal"}
+var pure = []string{"machine", "lifecycle", "audit", "internal/rowkey", ".", "internal/document", "workflow", "internal/decide", "internal/schedule", "internal/programs/spec", "internal/health", "internal/expressions", "internal/rehearsal", "internal/load/histogram", "internal/load/stats", "internal/load/spec", "internal/load/fiojob"}
 
 // impureImports are not imported by pure packages, nor is what is below them but
 // for pureImports.

@@ -59,7 +59,7 @@ func newAgent(a *app) *cobra.Command {
 	var s agentCommand
 	c := &cobra.Command{
 		Use: "agent", Short: "Run a load agent until Ctrl-C, or show one", Long: agentLong,
-		Example: "  pawl agent --root /mnt/bench\n  pawl agent --root /mnt/bench --listen :7296 --tls-cert a.pem --tls-key a.key --tls-client-ca ca.pem\n  pawl agent show host1",
+		Example: "  pawl agent --root /mnt/bench\n  pawl agent --root /mnt/data --listen :7296 --tls-cert a.pem --tls-key a.key --tls-client-ca ca.pem\n  pawl agent show host1",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {

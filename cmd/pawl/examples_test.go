@@ -34,7 +34,7 @@ func TestExampleScripts(t *testing.T) {
 }
 
 // TestExamplesVerified holds every example but one to what `pawl verify` finds, and
-// service files to `pawl validate`.
+// service files to `pawl validate`, and load files to `pawl load validate`.
 func TestExamplesVerified(t *testing.T) {
 	t.Parallel()
 	root := "../../examples"
@@ -47,8 +47,11 @@ func TestExamplesVerified(t *testing.T) {
 			want = codeFailed
 		}
 		args := []string{"verify", "--strict", path}
-		if strings.Contains(path, "/supervise/") {
+		switch {
+		case strings.Contains(path, "/supervise/"):
 			args = []string{"validate", path}
+		case strings.Contains(path, "/load/"):
+			args = []string{"load", "validate", path}
 		}
 		code, stdout, stderr := here(nil, args...)
 		if code != want || want != 0 && !strings.Contains(stdout+stderr, "uses the output of weigh") {

@@ -11,7 +11,7 @@ func newLoadEngine(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "load-engine", Short: "Do the work of a load agent, which starts this", Hidden: true,
 		Long:    "Prepare files, run operations and clean up, for the \"pawl agent\" that has started this process.\nIt reads a job and commands from stdin and writes frames to stdout.",
-		Example: "  pawl load-engine # started by pawl agent",
+		Example: "  pawl load-engine",
 		Args:    want(0, 0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if code := workload.Main(c.Context(), a.stdin, a.stdout, a.stderr); code != 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -165,7 +164,7 @@ func (a *app) newLoadSchema() *cobra.Command {
 		Example: "  pawl load schema > load.schema.json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(a.stdout, string(spec.Schema()))
+			_, err := a.stdout.Write(spec.Schema())
 			return err
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -187,6 +188,9 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		Changed: shown.changed, Interval: shown.interval, Log: a.log,
 	})
 	shown.end()
+	if forced.Err() != nil {
+		fmt.Fprintln(a.stderr, "the agents clean up by themselves")
+	}
 	if run != nil {
 		failed = a.loadEnded(shown, o, run, failed)
 	}

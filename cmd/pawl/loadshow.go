@@ -121,7 +121,7 @@ func (s *loadShown) agent(v *controller.AgentView, known *agentShown) {
 		s.json.put(agentEvent(v), false)
 	default:
 		row := console.AgentRows([]controller.AgentView{*v})[1]
-		text := "agent " + row[0] + ": " + row[1]
+		text := v.Name + ": " + row[1]
 		for i, name := range []string{"clock ", "skew ", ""} {
 			if cell := row[2+i]; cell != "" {
 				text += ", " + name + cell
@@ -182,6 +182,7 @@ type (
 		Type      string    `json:"type"`
 		At        time.Time `json:"at"`
 		Agent     int       `json:"agent"`
+		ID        string    `json:"id,omitempty"`
 		Address   string    `json:"address"`
 		Status    string    `json:"status"`
 		Code      string    `json:"error_code,omitempty"`
@@ -229,7 +230,7 @@ type (
 )
 
 func agentEvent(v *controller.AgentView) loadAgent {
-	e := loadAgent{Type: "agent", At: time.Now(), Agent: v.Index, Address: v.Address, Status: console.LoadStatus(v)}
+	e := loadAgent{Type: "agent", At: time.Now(), Agent: v.Index, ID: v.Info.GetId(), Address: v.Address, Status: console.LoadStatus(v)}
 	if v.Failure != nil {
 		e.Code, e.Error = v.Failure.GetCode().String(), v.Failure.GetMessage()
 	}

@@ -88,6 +88,7 @@ var rows = map[string]row{
 	"job why":               {reach: onBoth},
 	"jobs":                  {reach: onBoth, notes: "through a server, --stuck lists 100 jobs at most"},
 	"load compare":          {},
+	"load import":           {},
 	"load plan":             {reach: onAgents},
 	"load report":           {},
 	"load run":              {reach: onAgents},

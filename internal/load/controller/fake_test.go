@@ -44,6 +44,7 @@ type fake struct {
 	torn     int                                         // so many fetches break after a byte
 	lie      bool                                        // the result is not what was announced
 	stale    bool                                        // it sends messages of earlier sessions and other runs, too
+	drops    bool                                        // it leaves out the statistics of the third second
 	forget   bool                                        // it sends its last message again though it was acknowledged
 
 	latency func(second int) []int64 // what it records each second; nil: one of 1 ms
@@ -243,6 +244,9 @@ func (t *talk) second(n int, total stats.Table) bool {
 	table := stats.Table{{Operation: "read", SizeClass: "<=4KiB"}: t.counter(n)}
 	total.Merge(table)
 	t.sequence++
+	if t.drops && n == 2 {
+		return true
+	}
 	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Interval: &loadpb.Interval{
 		StartNs: int64(n) * 1e9, EndNs: int64(n+1) * 1e9, Operations: table.Proto(),
 	}})

@@ -68,9 +68,11 @@ func agentPart(order string) int {
 		return complain(err)
 	}
 	if o.Watch != "" {
-		if _, err := net.Dial("unix", o.Watch); err != nil {
+		c, err := net.Dial("unix", o.Watch)
+		if err != nil {
 			return complain(err)
 		}
+		defer c.Close()
 	}
 	base := time.Now()
 	a, err := loadagent.New(loadagent.Config{
@@ -261,6 +263,60 @@ func TestAgents(t *testing.T) {
 	if left := filesIn(t, root); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
+}
+
+// TestStall: while the target stalls, operations that are due wait. Nearly all service times are
+// as before, but a fifth of all response times has the stall in it: it is not hidden by a load
+// that waits (L7, L9).
+func TestStall(t *testing.T) {
+	t.Parallel()
+	const stall = 400 * time.Millisecond
+	l, _ := localAgents(t, 1, nil)
+	c := parsed(t, "name: stall\nfiles: [{name: d, count: 1, size: 64KiB}]\nmix: [{operation: read, files: d}]\nrate: 200\nduration: 2s\ninterval: 200ms\nstart: {delay: 100ms}\n", l)
+	var once sync.Once
+	c.Interval = func(Interval) {
+		once.Do(func() {
+			engine := engineOf(t, l.agents[0].cmd.Process.Pid)
+			if err := syscall.Kill(engine, syscall.SIGSTOP); err != nil {
+				t.Error(err)
+			}
+			time.AfterFunc(stall, func() { _ = syscall.Kill(engine, syscall.SIGCONT) })
+		})
+	}
+	got, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := report.Evaluate(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := whole.Summary.Total
+	if total.Operations < 300 || total.Response == nil || time.Duration(total.Response.P90) < stall/4 || time.Duration(total.Response.Max) < stall*3/4 {
+		t.Errorf("%d operations; response times %+v do not show a stall of %v", total.Operations, total.Response, stall)
+	}
+	if time.Duration(total.Service.P90) > stall/4 {
+		t.Errorf("service times %+v show it in operations that were not issued", total.Service)
+	}
+}
+
+// engineOf returns the child of an agent.
+func engineOf(t *testing.T, agent int) int {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", agent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tasks {
+		if b, err := os.ReadFile(name); err == nil && len(b) > 0 {
+			var pid int
+			if _, err := fmt.Sscan(string(b), &pid); err == nil {
+				return pid
+			}
+		}
+	}
+	t.Fatalf("agent %d has no engine", agent)
+	return 0
 }
 
 const longLoad = `name: long

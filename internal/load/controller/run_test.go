@@ -3,13 +3,17 @@ package controller
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -156,6 +160,15 @@ func TestLostMessages(t *testing.T) {
 			}
 		})
 	})
+	t.Run("statistics", func(t *testing.T) {
+		t.Parallel()
+		n := 0
+		try(t, []*fake{{drops: true}, {}}, func(c *Config) { c.Interval = func(i Interval) { n += i.Agents } }, func(t *testing.T, got *report.Run, err error) {
+			if err != nil || got.Agents[0].Dropped != 1 || got.Agents[1].Dropped != 0 || n != 9 {
+				t.Error(err, got.Agents[0].Dropped, got.Agents[1].Dropped, n)
+			}
+		})
+	})
 	t.Run("messages of others", func(t *testing.T) {
 		t.Parallel()
 		try(t, []*fake{{stale: true}}, nil, func(t *testing.T, got *report.Run, err error) {
@@ -240,6 +253,38 @@ func TestStartTimes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnreachable: an agent that accepts a connection and says nothing, or none, ends the run within
+// the time for greetings and before anything is prepared elsewhere (L2, L7).
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	for name, dial := range map[string]func(context.Context, string) (net.Conn, error){
+		"says nothing": func(context.Context, string) (net.Conn, error) {
+			c, s := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, s) }()
+			return c, nil
+		},
+		"takes for ever": func(ctx context.Context, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+		"refuses":        func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := &fake{}
+			begun := time.Time{}
+			try(t, []*fake{other}, func(c *Config) {
+				begun = time.Now()
+				c.Agents = append(c.Agents, Target{Address: "far", Options: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial)}})
+			}, func(t *testing.T, got *report.Run, err error) {
+				if pawl.KindOf(err) != pawl.Unavailable || !strings.HasPrefix(err.Error(), "agent far: ") || other.config != "" {
+					t.Errorf("%v; the other agent got %q", err, other.config)
+				}
+				if d := time.Since(begun); d > 22*time.Second {
+					t.Errorf("took %v", d)
+				}
+			})
+		})
+	}
 }
 
 // TestBadConfigs: what cannot be a run is an error before anything is sent.

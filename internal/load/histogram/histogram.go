@@ -54,8 +54,8 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.max = max(h.max, other.max)
 	h.count += other.count
 	h.sum += other.sum
-	for i, n := range other.counts {
-		h.counts[i] += n
+	for i := bucket(other.min); i <= bucket(other.max); i++ {
+		h.counts[i] += other.counts[i]
 	}
 }
 
@@ -92,8 +92,8 @@ func (h *Histogram) Quantile(q float64) int64 {
 	rank := uint64(math.Ceil(min(max(q, 0), 1) * float64(h.count)))
 	rank = max(rank, 1)
 	var seen uint64
-	for i, n := range h.counts {
-		if seen += n; seen >= rank {
+	for i := bucket(h.min); i < Buckets; i++ {
+		if seen += h.counts[i]; seen >= rank {
 			return max(min(upper(i), h.max), h.min)
 		}
 	}
@@ -127,27 +127,58 @@ func (h *Histogram) AppendBuckets(b []byte) []byte {
 // Decode returns the histogram of the given sum, least and greatest value in nanoseconds, and
 // counts in the form of AppendBuckets.
 func Decode(sum uint64, least, most int64, buckets []byte) (*Histogram, error) {
-	h := &Histogram{sum: sum, min: least, max: most}
+	h := &Histogram{}
+	return h, h.MergeEncoded(sum, least, most, buckets)
+}
+
+// MergeEncoded adds the counts of a histogram that Decode would return, without making one. A
+// least or greatest value that is not in the bucket that it has to be in becomes the nearest one
+// that is. With an error nothing was added.
+func (h *Histogram) MergeEncoded(sum uint64, least, most int64, buckets []byte) error {
+	first, last := -1, -1
+	if err := each(buckets, func(i int, _ uint64) {
+		if first < 0 {
+			first = i
+		}
+		last = i
+	}); err != nil || first < 0 {
+		return err
+	}
+	least = min(max(least, upper(first-1)+1), upper(first))
+	most = min(max(most, upper(last-1)+1), upper(last))
+	if h.count == 0 || least < h.min {
+		h.min = least
+	}
+	h.max = max(h.max, most)
+	h.sum += sum
+	return each(buckets, func(i int, n uint64) {
+		h.counts[i] += n
+		h.count += n
+	})
+}
+
+// each calls f with each bucket in the form of AppendBuckets whose count is not 0.
+func each(buckets []byte, f func(i int, count uint64)) error {
 	next := uint64(0)
 	for len(buckets) > 0 {
 		skipped, n := binary.Uvarint(buckets)
 		if n <= 0 {
-			return nil, errTorn
+			return errTorn
 		}
 		count, m := binary.Uvarint(buckets[n:])
 		if m <= 0 {
-			return nil, errTorn
+			return errTorn
 		}
 		buckets = buckets[n+m:]
 		if skipped >= Buckets-next {
-			return nil, fmt.Errorf("bucket %d is none of the %d of a histogram", next+skipped, Buckets)
+			return fmt.Errorf("bucket %d is none of the %d of a histogram", next+skipped, Buckets)
 		}
-		next += skipped
-		h.counts[next] = count
-		h.count += count
+		if next += skipped; count > 0 {
+			f(int(next), count)
+		}
 		next++
 	}
-	return h, nil
+	return nil
 }
 
 var errTorn = errors.New("the buckets of a histogram end within a number")

@@ -107,3 +107,39 @@ func BenchmarkRecord(b *testing.B) {
 		h.Record(v)
 	}
 }
+
+// TestMergeEncoded: adding what was sent is adding the histogram that it is of, and what a sender
+// says of the least and the greatest value counts within their buckets only (L7).
+func TestMergeEncoded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var h, other, want Histogram
+		for _, v := range rapid.SliceOf(rapid.Int64Range(0, math.MaxInt64)).Draw(t, "h") {
+			h.Record(v)
+		}
+		for _, v := range rapid.SliceOf(rapid.Int64Range(0, 1<<20)).Draw(t, "other") {
+			other.Record(v)
+		}
+		want.Merge(&h)
+		want.Merge(&other)
+		if err := h.MergeEncoded(other.Sum(), other.Min(), other.Max(), other.AppendBuckets(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, h, whole); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+	var sent Histogram
+	sent.Record(100)
+	sent.Record(1000)
+	for _, bounds := range [][2]int64{{-1, math.MaxInt64}, {1 << 40, -5}, {0, 0}} {
+		h, err := Decode(1100, bounds[0], bounds[1], sent.AppendBuckets(nil))
+		if err != nil || bucket(h.Min()) != bucket(100) || bucket(h.Max()) != bucket(1000) {
+			t.Error(bounds, h.Min(), h.Max(), err)
+		}
+		var sum Histogram
+		if sum.Merge(h); sum.Count() != 2 || sum.Quantile(1) < 1000 {
+			t.Error(sum.Count(), sum.Quantile(1))
+		}
+	}
+}

@@ -13,13 +13,13 @@ import (
 // A chart is drawn as SVG, with lines over a common x axis. Colours are classes, which the page
 // defines for light and dark.
 type chart struct {
-	title, yTitle, xTitle string
-	xTicks                []tick
-	from, to              float64 // of x
-	shade                 float64 // up to this x the run was not measured; 0: nowhere
-	logarithmic           bool    // the y axis
-	yText                 func(float64) string
-	lines                 []line
+	title, xTitle string
+	xTicks        []tick
+	from, to      float64 // of x
+	shade         float64 // up to this x the run was not measured; 0: nowhere
+	logarithmic   bool    // the y axis
+	yText         func(float64) string
+	lines         []line
 }
 
 type tick struct {

@@ -165,7 +165,7 @@ func samplesOf(run *Run) (map[string][]sample, error) {
 		}
 		all := map[string]sample{}
 		for _, name := range operationsOf(s.table) {
-			all[name] = sampleOf(sum(s.table, name), s.seconds())
+			all[name] = sampleOf(s.sum(s.table, name), s.seconds())
 		}
 		slices = append(slices, all)
 		return nil

@@ -82,7 +82,13 @@ func Operations(t stats.Table, seconds float64) []Operation {
 
 // sum returns the counters of one operation, or of all for "", added up.
 func sum(t stats.Table, operation string) *stats.Counter {
-	return t.Sum(func(k stats.Key) bool { return operation == "" || k.Operation == operation })
+	c := &stats.Counter{}
+	addUp(c, t, operation)
+	return c
+}
+
+func addUp(c *stats.Counter, t stats.Table, operation string) {
+	t.Sum(c, func(k stats.Key) bool { return operation == "" || k.Operation == operation })
 }
 
 // operationsOf returns the operations of a table that were done at all, sorted by name.

@@ -108,6 +108,7 @@ type slice struct {
 	start, end time.Duration
 	warmup     bool
 	table      stats.Table // all agents together; valid until the next slice
+	scratch    *stats.Counter
 	parts      []part
 	backlog    uint64
 }
@@ -122,6 +123,13 @@ func (p part) seconds() float64 { return float64(p.GetEndNs()-p.GetStartNs()) / 
 
 func (s *slice) seconds() float64 { return (s.end - s.start).Seconds() }
 
+// sum is sum for a table of an interval. It is valid until the next call.
+func (s *slice) sum(t stats.Table, operation string) *stats.Counter {
+	s.scratch.Reset()
+	addUp(s.scratch, t, operation)
+	return s.scratch
+}
+
 // walk calls f with each interval of a run in order, all agents together. Intervals of different
 // agents are the same if their starts differ by less than a 16th of the run's interval; a warm-up
 // may end within one and shift the others. Only one interval of each agent is in memory at a time.
@@ -134,7 +142,7 @@ func walk(run *Run, f func(*slice) error) error {
 		h.advance()
 		heads = append(heads, h)
 	}
-	s := &slice{table: stats.Table{}}
+	s := &slice{table: stats.Table{}, scratch: &stats.Counter{}}
 	for {
 		first := ended
 		for _, h := range heads {
@@ -174,7 +182,7 @@ func (h *head) advance() {
 // gather makes s what begins before that time. An agent whose statistics are damaged ends there;
 // Evaluate has reported it.
 func (s *slice) gather(heads []*head, before time.Duration) {
-	*s = slice{table: s.table, parts: s.parts[:0], start: ended}
+	*s = slice{table: s.table, scratch: s.scratch, parts: s.parts[:0], start: ended}
 	s.table.Reset()
 	for _, h := range heads {
 		if h.start >= before {

@@ -324,7 +324,7 @@ func TestThresholds(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := truth[stats.Key{Operation: "read", SizeClass: "<=4KiB"}].Errors["io"]
-	rate := fmt.Sprintf("%.1f MiB/s", float64(truth.Sum(func(stats.Key) bool { return true }).Bytes)/8/(1<<20))
+	rate := fmt.Sprintf("%.1f MiB/s", float64(sum(truth, "").Bytes)/8/(1<<20))
 	want := []string{
 		fmt.Sprintf("p99 of read: %s, want at most %s", time.Duration(p99), time.Duration(p99-1)),
 		fmt.Sprintf("errors of all operations: %d, want at most 0", failed),

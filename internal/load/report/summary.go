@@ -306,7 +306,7 @@ func kindRank(operation string) int {
 func (r *Report) addSeries() error {
 	return walk(r.Run, func(s *slice) error {
 		r.Series = append(r.Series, Point{
-			Start: s.start.Seconds(), End: s.end.Seconds(), Warmup: s.warmup, Backlog: s.backlog, Figures: figuresOf(sum(s.table, ""), s.seconds()),
+			Start: s.start.Seconds(), End: s.end.Seconds(), Warmup: s.warmup, Backlog: s.backlog, Figures: figuresOf(s.sum(s.table, ""), s.seconds()),
 		})
 		return nil
 	})

@@ -81,9 +81,9 @@ func (r *Report) writeIntervals(w io.Writer) error {
 			fmt.Fprintf(b, "%.3f\t%.3f\t%t\t%s\t%s\t%d\t%s\t%s\n", from, to, s.warmup, agent, operation, backlog, cpu, figureCells(&f))
 		}
 		from, to := s.start.Seconds(), s.end.Seconds()
-		row(from, to, "all", "all", s.backlog, cpuCells(user, system), figuresOf(sum(s.table, ""), s.seconds()))
+		row(from, to, "all", "all", s.backlog, cpuCells(user, system), figuresOf(s.sum(s.table, ""), s.seconds()))
 		for _, name := range operationsOf(s.table) {
-			row(from, to, "all", name, 0, "\t", figuresOf(sum(s.table, name), s.seconds()))
+			row(from, to, "all", name, 0, "\t", figuresOf(s.sum(s.table, name), s.seconds()))
 		}
 		for _, p := range s.parts {
 			one.Reset()
@@ -91,7 +91,7 @@ func (r *Report) writeIntervals(w io.Writer) error {
 				return err
 			}
 			row(float64(p.GetStartNs())/1e9, float64(p.GetEndNs())/1e9, r.Summary.Agents[p.agent].Folder, "all", p.GetBacklog(),
-				cpuCells(p.GetCpuUserSeconds(), p.GetCpuSystemSeconds()), figuresOf(sum(one, ""), p.seconds()))
+				cpuCells(p.GetCpuUserSeconds(), p.GetCpuSystemSeconds()), figuresOf(s.sum(one, ""), p.seconds()))
 		}
 		return nil
 	})

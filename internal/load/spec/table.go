@@ -82,8 +82,8 @@ var uniformShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {min
 var lognormalShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {mean: SIZE, deviation: SIZE, min: SIZE, max: SIZE}", Also: ordered, Fields: []document.Field{
 	{Name: "mean", Required: true, Shape: bytesShape(1, MaxSize), Doc: "The mean, before the distribution is cut off."},
 	{Name: "deviation", Required: true, Shape: fileSizeShape, Elsewhere: []string{"std_dev", "stddev", "sigma"}, Doc: "The standard deviation, likewise."},
-	{Name: "min", Required: true, Shape: fileSizeShape, Doc: "Sizes below it become it."},
-	{Name: "max", Required: true, Shape: fileSizeShape, Doc: "Sizes above it become it."},
+	{Name: "min", Required: true, Shape: fileSizeShape, Doc: "Smaller ones are drawn again."},
+	{Name: "max", Required: true, Shape: fileSizeShape, Doc: "Larger ones are drawn again."},
 }}
 
 var weightedShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {size: SIZE, weight: NUMBER}", Fields: []document.Field{

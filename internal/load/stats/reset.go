@@ -4,21 +4,24 @@ package stats
 // allocating their histograms anew.
 func (t Table) Reset() {
 	for _, c := range t {
-		c.Operations, c.Bytes, c.Errors = 0, 0, nil
-		c.Service.Reset()
-		if c.Response != nil {
-			c.Response.Reset()
-		}
+		c.Reset()
 	}
 }
 
-// Sum returns the sum of the counters whose keys are wanted.
-func (t Table) Sum(wanted func(Key) bool) *Counter {
-	sum := Table{{}: &Counter{}}
-	for k, c := range t {
-		if wanted(k) && (c.Operations > 0 || c.Errors != nil || c.Service.Count() > 0) {
-			sum.Merge(Table{{}: c})
+// Reset makes the counter zero, and keeps its histograms.
+func (c *Counter) Reset() {
+	c.Operations, c.Bytes, c.Errors = 0, 0, nil
+	c.Service.Reset()
+	if c.Response != nil {
+		c.Response.Reset()
+	}
+}
+
+// Sum adds the counters whose keys are wanted to c.
+func (t Table) Sum(c *Counter, wanted func(Key) bool) {
+	for k, from := range t {
+		if wanted(k) {
+			c.Merge(from)
 		}
 	}
-	return sum[Key{}]
 }

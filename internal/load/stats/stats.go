@@ -47,14 +47,18 @@ func (t Table) Add(sent []*loadpb.OperationStats) error {
 // Merge adds another table.
 func (t Table) Merge(other Table) {
 	for k, from := range other {
-		c := t.at(k)
-		c.Operations += from.Operations
-		c.Bytes += from.Bytes
-		c.count(from.Errors)
-		c.Service.Merge(&from.Service)
-		if from.Response != nil {
-			c.response().Merge(from.Response)
-		}
+		t.at(k).Merge(from)
+	}
+}
+
+// Merge adds another counter.
+func (c *Counter) Merge(from *Counter) {
+	c.Operations += from.Operations
+	c.Bytes += from.Bytes
+	c.count(from.Errors)
+	c.Service.Merge(&from.Service)
+	if from.Response != nil {
+		c.response().Merge(from.Response)
 	}
 }
 
@@ -109,22 +113,22 @@ func (t Table) at(k Key) *Counter {
 }
 
 func (c *Counter) add(s *loadpb.OperationStats) error {
-	service, err := Decode(s.GetService())
-	if err != nil {
+	if err := merge(&c.Service, s.GetService()); err != nil {
 		return err
 	}
-	response, err := Decode(s.GetResponse())
-	if err != nil {
-		return err
+	if s.GetResponse() != nil {
+		if err := merge(c.response(), s.GetResponse()); err != nil {
+			return err
+		}
 	}
 	c.Operations += s.GetOperations()
 	c.Bytes += s.GetBytes()
 	c.count(s.GetErrors())
-	c.Service.Merge(service)
-	if s.GetResponse() != nil {
-		c.response().Merge(response)
-	}
 	return nil
+}
+
+func merge(h *histogram.Histogram, sent *loadpb.Histogram) error {
+	return h.MergeEncoded(sent.GetSumNs(), int64(sent.GetMinNs()), int64(sent.GetMaxNs()), sent.GetBuckets())
 }
 
 func (c *Counter) count(errors map[string]uint64) {

@@ -1,0 +1,61 @@
+package report
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+)
+
+// hour returns an hour of four agents with three operations: the intervals of a minute, repeated.
+func hour(b *testing.B) Run {
+	run, _ := model{seed: 1, agents: 4, seconds: 60, config: config}.run(b)
+	for i := range run.Agents {
+		var minute []*loadpb.Interval
+		for interval := range intervals(run.Agents[i].Result) {
+			minute = append(minute, interval)
+		}
+		last, err := resultOf(run.Agents[i].Result)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var out bytes.Buffer
+		for n := range 60 {
+			for _, interval := range minute {
+				interval.Warmup = interval.Warmup && n == 0
+				record(b, &out, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: interval}})
+				interval.StartNs += int64(time.Minute)
+				interval.EndNs += int64(time.Minute)
+			}
+		}
+		record(b, &out, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: last}})
+		run.Agents[i].Result = out.Bytes()
+	}
+	return run
+}
+
+// BenchmarkWrite writes the result of a run of an hour, and BenchmarkCompare compares two.
+func BenchmarkWrite(b *testing.B) {
+	run := hour(b)
+	b.ReportMetric(float64(len(run.Agents[0].Result)), "B/agent")
+	for b.Loop() {
+		if _, err := Write(filepath.Join(b.TempDir(), "r"), run); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCompare(b *testing.B) {
+	run := hour(b)
+	r, err := Evaluate(&run)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := Compare(r, r, false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
