@@ -119,7 +119,7 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 
 // agentConfig returns what the flags say.
 func (a *app) agentConfig(ctx context.Context, s agentCommand) (c agent.Config, err error) {
-	c = agent.Config{ID: s.id, StateDir: s.state, Build: "pawl " + version(), Log: a.log, Engines: []string{string(spec.Threads), string(spec.Null)}, Plan: workload.Plan}
+	c = agent.Config{ID: s.id, StateDir: s.state, Build: "pawl " + version(), Log: a.log, Plan: workload.Plan}
 	if c.ID == "" {
 		if c.ID, err = os.Hostname(); err != nil {
 			return c, usage("name it with --id", "this machine has no name: %s", err)

@@ -42,7 +42,8 @@ reported, and its anchors in the trail are checked. Refused facts came too late 
 in no trail; they are counted.
 
 --file checks an exported trail without a database, or all *.jsonl in a folder, such as
-the histories of a crew (.worker-state/history); - is standard input. An export has
+the histories of a crew (.worker-state/history) or the trails of a load agent (trail in
+its --state-dir); - is standard input. An export has
 no inputs, outputs and errors, so whether they are withheld is not checked. It also
 cannot show that steps of a job that has not ended are missing, that a trail ends too
 early, or that a whole job is missing. A database cannot show that the last anchors are

@@ -86,6 +86,10 @@ func busy(t *testing.T) *metrics.Metrics {
 		return []server.Count{{Name: "evaluator", Alive: true, Starts: 2, Progress: server.Progress{Rounds: 7, Failures: 1, At: time.UnixMilli(1500)}}}
 	})
 	m.Request("submit-job", 201, true, time.Second)
+	runs := m.Agent() // L11
+	runs.Left("READY", time.Second)
+	runs.Ended("ERROR", "no_space")
+	runs.Failures("io", 2)
 	attempt := m.Worker(10)(func(_ context.Context, t *worker.Task) worker.Result {
 		switch t.Key {
 		case "late":
@@ -188,6 +192,9 @@ func TestMetrics(t *testing.T) {
 		`pawl_part_rounds_total{part="evaluator"} 7`,
 		`pawl_part_failures_total{part="evaluator"} 1`,
 		`pawl_part_last_round_timestamp_seconds{part="evaluator"} 1.5`,
+		`pawl_agent_runs_total{code="no_space",state="ERROR"} 1`,
+		`pawl_agent_operation_errors_total{class="io"} 2`,
+		`pawl_agent_state_duration_seconds_count{state="READY"} 1`,
 		`pawl_worker_attempts_total{handler="command",outcome="success"} 1`,
 		`pawl_worker_attempts_total{handler="command",outcome="retryable"} 1`,
 		`pawl_worker_attempts_total{handler="command",outcome="permanent"} 1`,

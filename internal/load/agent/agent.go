@@ -37,6 +37,7 @@ const (
 type Agent struct {
 	config    Config
 	lock      *durable.Lock
+	engines   []string      // those that work here
 	stopping  chan struct{} // closed when the agent is being stopped
 	monotonic func() int64
 	launch    func(workload.Job) (engine, error)
@@ -57,7 +58,7 @@ func New(c Config) (*Agent, error) {
 		return nil, err
 	}
 	c.setDefaults()
-	a := &Agent{config: c, stopping: make(chan struct{}), monotonic: systemMonotonic}
+	a := &Agent{config: c, stopping: make(chan struct{}), monotonic: systemMonotonic, engines: workload.Engines()}
 	for _, dir := range []string{a.trails(), a.results(), filepath.Join(c.StateDir, "runs")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the state folder cannot be used", Err: err}

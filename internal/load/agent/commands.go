@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -218,9 +217,6 @@ func (a *Agent) examine(run, config string, assignment *loadpb.Assignment) (*spe
 	}
 	if job.AgentIndex >= job.AgentCount {
 		return nil, job, bad("assignment", "agent_index %d: want 0 to %d", job.AgentIndex, job.AgentCount-1)
-	}
-	if !slices.Contains(a.config.Engines, string(test.Engine)) {
-		return nil, job, bad("engine", "engine %s does not work here; those that do: %s", test.Engine, strings.Join(a.config.Engines, ", "))
 	}
 	root := a.rootOf(test.Target)
 	if root == nil {

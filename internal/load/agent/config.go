@@ -24,9 +24,6 @@ type Config struct {
 	// Empty: whoever reaches a listener without TLS may do everything.
 	Token string
 
-	// Engines are the engines that work here. Default: threads and null.
-	Engines []string
-
 	// Plan says what a job would create, and why it cannot be done. nil: nobody does.
 	Plan func(workload.Job) (*loadpb.Plan, []*loadpb.Error)
 
@@ -94,9 +91,6 @@ func (c *Config) setDefaults() {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if len(c.Engines) == 0 {
-		c.Engines = []string{"threads", "null"}
 	}
 	if c.Hooks.Left == nil {
 		c.Hooks.Left = func(string, time.Duration) {}

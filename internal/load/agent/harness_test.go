@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,21 +189,17 @@ type wire struct {
 	cancel context.CancelFunc
 	up     chan *loadpb.ControlMessage
 	down   chan *loadpb.LiveStats
-	stuck  chan struct{} // Send waits for it; nil: it does not
+	stuck  atomic.Pointer[chan struct{}] // Send waits for it; nil: it does not
 }
 
 func (w *wire) Context() context.Context { return w.ctx }
 
 func (w *wire) Send(m *loadpb.LiveStats) error {
-	select {
-	case <-w.stuck:
-	default:
-		if w.stuck != nil {
-			select {
-			case <-w.stuck:
-			case <-w.ctx.Done():
-				return w.ctx.Err()
-			}
+	if stuck := w.stuck.Load(); stuck != nil {
+		select {
+		case <-*stuck:
+		case <-w.ctx.Done():
+			return w.ctx.Err()
 		}
 	}
 	select {
@@ -211,6 +208,13 @@ func (w *wire) Send(m *loadpb.LiveStats) error {
 	case <-w.ctx.Done():
 		return w.ctx.Err()
 	}
+}
+
+// stick makes Send wait until free is called.
+func (w *wire) stick() (free func()) {
+	stuck := make(chan struct{})
+	w.stuck.Store(&stuck)
+	return func() { close(stuck) }
 }
 
 func (w *wire) Recv() (*loadpb.ControlMessage, error) {
@@ -230,7 +234,7 @@ type bench struct {
 	*testing.T
 	agent  *Agent
 	script *script
-	skew   time.Duration
+	skew   atomic.Int64 // of the clock, in nanoseconds
 	log    bytes.Buffer
 }
 
@@ -253,7 +257,7 @@ func inBubble(t *testing.T, f func(b *bench)) {
 func (b *bench) newAgent(state, root string) *Agent {
 	b.Helper()
 	a, err := New(Config{ID: "a1", StateDir: state, Roots: []Root{{Path: root}}, Engine: []string{"none"},
-		Clock: func() time.Time { return time.Now().Add(b.skew) }, Log: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		Clock: func() time.Time { return time.Now().Add(time.Duration(b.skew.Load())) }, Log: slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		b.Fatal(err)
 	}

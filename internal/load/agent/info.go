@@ -14,7 +14,7 @@ import (
 // Info returns what the agent is.
 func (a *Agent) Info() *loadpb.AgentInfo {
 	host, _ := os.Hostname() // without it, the id says who it is
-	i := &loadpb.AgentInfo{Id: a.config.ID, Hostname: host, Pid: int32(os.Getpid()), Cpus: uint32(runtime.NumCPU()), Build: a.config.Build, Engines: a.config.Engines,
+	i := &loadpb.AgentInfo{Id: a.config.ID, Hostname: host, Pid: int32(os.Getpid()), Cpus: uint32(runtime.NumCPU()), Build: a.config.Build, Engines: a.engines,
 		BootId:      firstLine("/proc/sys/kernel/random/boot_id"),
 		ClockSource: firstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
 		MemoryBytes: memory(), Kernel: kernel()}

@@ -103,7 +103,6 @@ func TestScenario3InvalidConfig(t *testing.T) {
 		"several faults": {"name: x\nmix: [{operation: fly}]\njobs: -1\n", "jobs"},
 		"outside":        {strings.Replace(config, "duration", "target: /etc\nduration", 1), "in no root"},
 		"upwards":        {strings.Replace(config, "duration", "target: ../x\nduration", 1), "target"},
-		"missing engine": {strings.Replace(config, "duration", "engine: uring\nduration", 1), "threads, null"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -250,10 +250,10 @@ func TestLateMessagesAreIgnored(t *testing.T) {
 func TestClockProbe(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *bench) {
-		b.skew = 5 * time.Second
+		b.skew.Store(int64(5 * time.Second))
 		c := b.open()
 		c.send(&loadpb.ControlMessage{ClockProbe: &loadpb.ClockProbe{SentNs: 42}})
-		want := time.Now().Add(b.skew).UnixNano()
+		want := time.Now().Add(5 * time.Second).UnixNano()
 		if r := c.next().GetClockReply(); r.GetSentNs() != 42 || r.GetReceivedNs() != want || r.GetRepliedNs() != want {
 			t.Errorf("got %v, want %d", r, want)
 		}
@@ -267,12 +267,12 @@ func TestClockProbe(t *testing.T) {
 func TestStartOnASteppedClock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *bench) {
-		b.skew = -time.Hour
+		b.skew.Store(int64(-time.Hour))
 		c := b.ready()
 		begun := time.Now()
 		at := c.startIn(5 * time.Second)
 		c.until(statusReady)
-		b.skew = time.Hour
+		b.skew.Store(int64(time.Hour))
 		m := c.until(statusRunning)
 		if took := time.Since(begun); took != 5*time.Second || m.GetStarted().GetIntendedNs() != at || m.GetStarted().GetFirstNs() != at+1000 {
 			t.Errorf("after %s: %v", took, m)
@@ -294,14 +294,14 @@ func TestSlowReader(t *testing.T) {
 			f.say(finished(nil))
 		}
 		c := b.ready()
-		c.stuck = make(chan struct{})
+		free := c.stick()
 		c.startIn(time.Second)
 		go c.pinging()
 		time.Sleep(30 * time.Second)
 		if b.path(runID) != "IDLE CONFIG_RECEIVED READY RUNNING COMPLETED" {
 			t.Errorf("the run waits for its reader: %s", b.path(runID))
 		}
-		close(c.stuck)
+		free()
 		var statuses []string
 		var last int64
 		for m := c.next(); ; m = c.next() {
@@ -331,7 +331,7 @@ func TestChokedController(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(b *bench) {
 		c := b.ready()
-		c.stuck = make(chan struct{})
+		c.stick()
 		for range maxOutbox + 10 {
 			c.send(&loadpb.ControlMessage{})
 		}

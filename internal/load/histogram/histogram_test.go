@@ -1,9 +1,12 @@
 package histogram
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,6 +143,27 @@ func TestMergeEncoded(t *testing.T) {
 		var sum Histogram
 		if sum.Merge(h); sum.Count() != 2 || sum.Quantile(1) < 1000 {
 			t.Error(sum.Count(), sum.Quantile(1))
+		}
+	}
+}
+
+// TestDocumentedBuckets: the examples of docs/load-protocol.md are true, and the page has them.
+func TestDocumentedBuckets(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/load-protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("| 1,000,000 | %d |", bucket(1_000_000)); !strings.Contains(string(page), want) || !strings.Contains(string(page), "3,712 buckets") || Buckets != 3712 {
+		t.Errorf("the page lacks %q, or there are not %d buckets", want, Buckets)
+	}
+	for sent, values := range map[string][]int64{"`00 01`": {0}, "`01 02 01 01`": {1, 1, 3}, "`40 01`": {64}, "`ba 07 01`": {1_000_000}} {
+		var h Histogram
+		for _, v := range values {
+			h.Record(v)
+		}
+		if got := fmt.Sprintf("`% x`", h.AppendBuckets(nil)); got != sent || !strings.Contains(string(page), sent) {
+			t.Errorf("%d: got %s, want %s", values, got, sent)
 		}
 	}
 }

@@ -31,3 +31,5 @@ func Plan(Job) (*loadpb.Plan, []*loadpb.Error) {
 func Clean(context.Context, Job, func(*loadpb.Progress)) (*loadpb.CleanupReport, error) {
 	return nil, errLinux
 }
+
+func checkRing() error { return errLinux }

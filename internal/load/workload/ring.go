@@ -191,3 +191,13 @@ func (r *ring) pop() (user uint64, result int32, ok bool) {
 	atomic.StoreUint32(r.cqHead, r.head)
 	return user, result, true
 }
+
+// checkRing returns why there is no io_uring here.
+func checkRing() error {
+	r, err := newRing(1)
+	if err != nil {
+		return err
+	}
+	r.close()
+	return nil
+}
