@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 )
+
+// remoteIO is an error that systems without an engine do not have.
+const remoteIO = syscall.Errno(0)
 
 var (
 	errGone  = errors.New("the agent has closed stdin")

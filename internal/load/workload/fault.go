@@ -74,7 +74,7 @@ func classOf(err error) int {
 		return notFound
 	case syscall.EEXIST, syscall.ENOTEMPTY:
 		return exists
-	case syscall.EIO, syscall.EINVAL, syscall.ETIMEDOUT, syscall.EREMOTEIO:
+	case syscall.EIO, syscall.EINVAL, syscall.ETIMEDOUT, remoteIO:
 		return inputOutput
 	}
 	return otherError

@@ -22,6 +22,9 @@ const (
 // beneath is how a path is resolved: never above its folder, and through no symbolic link.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
+// remoteIO is the error of a disk behind a controller that does not respond.
+const remoteIO = unix.EREMOTEIO
+
 // openBeneath opens a path that is relative to an open folder.
 func openBeneath(folder int, name string, flags int, mode uint64) (int, error) {
 	how := unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: mode, Resolve: beneath}
