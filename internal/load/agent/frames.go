@@ -60,10 +60,18 @@ func (s *session) progressed(p *loadpb.Progress) {
 
 func (s *session) ready(p *loadpb.PrepareStats) {
 	s.prepared = p
-	s.deadline = time.Now().Add(s.test.Timeouts.Start)
+	s.deadline = time.Now().Add(s.startLimit())
 	if t, ok := s.move(lifecycle.AgentPrepareComplete, "", ""); ok {
 		s.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_READY, Transition: t})
 	}
+}
+
+// startLimit returns how long a start time is waited for.
+func (s *session) startLimit() time.Duration {
+	if n := s.assignment.GetStartSeconds(); n > 0 {
+		return time.Duration(n) * time.Second
+	}
+	return s.test.Timeouts.Start
 }
 
 func (s *session) begun(e *loadpb.Started) {

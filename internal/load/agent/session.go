@@ -266,7 +266,7 @@ func (s *session) timeout() {
 	case s.startNs != 0:
 		s.fail(lifecycle.AgentTimeout, code, "the engine has not begun within %s of the start time", s.test.Timeouts.Prepare)
 	default:
-		s.fail(lifecycle.AgentTimeout, code, "no start time within %s", s.test.Timeouts.Start)
+		s.fail(lifecycle.AgentTimeout, code, "no start time within %s", s.startLimit())
 	}
 }
 

@@ -284,3 +284,19 @@ func TestScenario10ReadyTimeout(t *testing.T) {
 		}
 	})
 }
+
+// TestLongerReadyTimeout: a controller that waits for slower agents has this one wait as well.
+func TestLongerReadyTimeout(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		c := b.open()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, ConfigYaml: config, Assignment: &loadpb.Assignment{AgentCount: 2, StartSeconds: 3600}})
+		c.until(statusReady)
+		go c.pinging()
+		begun := time.Now()
+		m := c.ended(statusError)
+		if took := time.Since(begun); m.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_TIMEOUT || took.Round(time.Second) != time.Hour || !strings.Contains(m.GetErrorMessage(), "1h0m0s") {
+			t.Errorf("after %s: %v", took, m)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"net"
@@ -76,10 +77,11 @@ func (f *fake) trueTime(ns int64) time.Time {
 type talk struct {
 	*fake
 	grpc.BidiStreamingServer[loadpb.ControlMessage, loadpb.LiveStats]
-	in      chan *loadpb.ControlMessage
-	aborted string
-	startAt time.Time
-	quiet   bool
+	in       chan *loadpb.ControlMessage
+	patience time.Duration // for the start time
+	aborted  string
+	startAt  time.Time
+	quiet    bool
 }
 
 const fakeEpoch = 7
@@ -177,6 +179,7 @@ func (t *talk) run() error {
 			t.mu.Lock()
 			t.config = m.GetConfigYaml()
 			t.mu.Unlock()
+			t.patience = time.Duration(cmp.Or(m.GetAssignment().GetStartSeconds(), 60)) * time.Second
 		}
 		return t.isAbort(m) || m.GetConfigYaml() != ""
 	})
@@ -203,10 +206,13 @@ func (t *talk) run() error {
 
 func (t *talk) load() error {
 	var start int64
-	ok := t.wait(time.Hour, func(m *loadpb.ControlMessage) bool {
+	ok := t.wait(t.patience, func(m *loadpb.ControlMessage) bool {
 		start = m.GetCoordinatedStartTimeNs()
 		return t.isAbort(m) || start != 0
 	})
+	if ok && start == 0 && t.aborted == "" {
+		return t.end(loadpb.Status_STATUS_ERROR, &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_TIMEOUT, Message: "no start time within " + t.patience.String()})
+	}
 	if !ok || t.aborted != "" {
 		return t.end(loadpb.Status_STATUS_ABORTED, nil)
 	}

@@ -240,9 +240,21 @@ func (r *run) prepare(a *agent) {
 	a.configured, a.moved = true, time.Now()
 	r.send(a, &loadpb.ControlMessage{
 		Command: loadpb.Command_COMMAND_START, ConfigYaml: string(r.File),
-		Assignment: &loadpb.Assignment{AgentIndex: uint32(a.index), AgentCount: uint32(len(r.agents))},
+		Assignment: &loadpb.Assignment{AgentIndex: uint32(a.index), AgentCount: uint32(len(r.agents)), StartSeconds: r.patience()},
 	})
 }
+
+// patience returns for how many seconds an agent has to wait for the start: the others may prepare
+// for hours, and those that make no progress are given up.
+func (r *run) patience() uint32 {
+	if len(r.agents) == 1 || r.Test.Start.Policy != spec.All {
+		return 0
+	}
+	return uint32(longestPrepare / time.Second)
+}
+
+// longestPrepare is how long agents wait for one that prepares.
+const longestPrepare = 7 * 24 * time.Hour
 
 // prepared reports whether all agents that count are ready. Those that would make the others
 // wait until their own time is over do not count any more, if the policy allows it.

@@ -890,9 +890,13 @@ func (x *Root) GetLimitFiles() uint64 {
 
 // Which of the agents of a run an agent is.
 type Assignment struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AgentIndex    uint32                 `protobuf:"varint,1,opt,name=agent_index,json=agentIndex,proto3" json:"agent_index,omitempty"`
-	AgentCount    uint32                 `protobuf:"varint,2,opt,name=agent_count,json=agentCount,proto3" json:"agent_count,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	AgentIndex uint32                 `protobuf:"varint,1,opt,name=agent_index,json=agentIndex,proto3" json:"agent_index,omitempty"`
+	AgentCount uint32                 `protobuf:"varint,2,opt,name=agent_count,json=agentCount,proto3" json:"agent_count,omitempty"`
+	// For how many seconds the agent waits for a start time; 0 for timeouts.start of the config. A
+	// controller of several agents asks for more than the slowest of them prepares. Its silence ends
+	// the wait in any case.
+	StartSeconds  uint32 `protobuf:"varint,3,opt,name=start_seconds,json=startSeconds,proto3" json:"start_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -937,6 +941,13 @@ func (x *Assignment) GetAgentIndex() uint32 {
 func (x *Assignment) GetAgentCount() uint32 {
 	if x != nil {
 		return x.AgentCount
+	}
+	return 0
+}
+
+func (x *Assignment) GetStartSeconds() uint32 {
+	if x != nil {
+		return x.StartSeconds
 	}
 	return 0
 }
@@ -2717,13 +2728,14 @@ const file_pawl_load_v1_load_proto_rawDesc = "" +
 	"\vlimit_bytes\x18\x03 \x01(\x04R\n" +
 	"limitBytes\x12\x1f\n" +
 	"\vlimit_files\x18\x04 \x01(\x04R\n" +
-	"limitFiles\"N\n" +
+	"limitFiles\"s\n" +
 	"\n" +
 	"Assignment\x12\x1f\n" +
 	"\vagent_index\x18\x01 \x01(\rR\n" +
 	"agentIndex\x12\x1f\n" +
 	"\vagent_count\x18\x02 \x01(\rR\n" +
-	"agentCount\"%\n" +
+	"agentCount\x12#\n" +
+	"\rstart_seconds\x18\x03 \x01(\rR\fstartSeconds\"%\n" +
 	"\n" +
 	"ClockProbe\x12\x17\n" +
 	"\asent_ns\x18\x01 \x01(\x03R\x06sentNs\"e\n" +
