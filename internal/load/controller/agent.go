@@ -44,6 +44,7 @@ type agent struct {
 	configured bool // the config was sent
 	started    bool // a start time was sent
 	hasBegun   bool // skew is known
+	cleaning   bool // its load has ended, and it cleans up
 	skew       [2]time.Duration
 	sequence   int64
 	dropped    int64

@@ -69,8 +69,8 @@ func (r *run) limit(a *agent, now time.Time) {
 		}
 	case a.status == loadpb.Status_STATUS_RUNNING:
 		if limit := r.overtime(); still > limit {
-			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_TIMEOUT, fmt.Sprintf("it has sent no statistics for %s", limit))
-		} else if r.Test.Duration > 0 && now.Sub(r.begins) > r.Test.Warmup+r.Test.Duration+limit {
+			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_TIMEOUT, fmt.Sprintf("it has sent neither statistics nor progress for %s", limit))
+		} else if !a.cleaning && r.Test.Duration > 0 && now.Sub(r.begins) > r.Test.Warmup+r.Test.Duration+limit {
 			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_TIMEOUT, fmt.Sprintf("the load has not ended within %s of its end", limit))
 		}
 	case a.started:

@@ -44,6 +44,8 @@ type fake struct {
 	vanish   bool                                        // the stream breaks in place of its last message
 	torn     int                                         // so many fetches break after a byte
 	lie      bool                                        // the result is not what was announced
+	quietly  time.Duration                               // how long its load goes on before the first statistics
+	cleans   time.Duration                               // how long it cleans up, with progress each second
 	stale    bool                                        // it sends messages of earlier sessions and other runs, too
 	drops    bool                                        // it leaves out the statistics of the third second
 	forget   bool                                        // it sends its last message again though it was acknowledged
@@ -224,6 +226,7 @@ func (t *talk) load() error {
 	t.sequence++
 	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Started: &loadpb.Started{IntendedNs: start, FirstNs: t.now().UnixNano(), LastNs: t.now().UnixNano()}})
 	total := stats.Table{}
+	t.wait(t.quietly, t.isAbort)
 	for second := 0; (second < int(fakeTest().Duration/time.Second) && !t.short || t.endless) && t.aborted == ""; second++ {
 		if !t.second(second, total) {
 			return status.Error(codes.Unavailable, "the stream was broken")
@@ -234,6 +237,10 @@ func (t *talk) load() error {
 	}
 	if t.aborted != "" {
 		return t.end(loadpb.Status_STATUS_ABORTED, nil, total.Proto()...)
+	}
+	for left := t.cleans; left > 0; left -= time.Second {
+		t.wait(time.Second, t.isAbort)
+		t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE, Progress: &loadpb.Progress{Phase: "cleanup", Done: 1}})
 	}
 	return t.end(loadpb.Status_STATUS_COMPLETED, nil, total.Proto()...)
 }

@@ -26,6 +26,7 @@ func (r *run) receive(ctx context.Context, a *agent, m *loadpb.LiveStats) {
 	}
 	if p := m.GetProgress(); p != nil {
 		a.progress, a.moved = p, time.Now()
+		a.cleaning = a.cleaning || a.started && m.GetStatus() == loadpb.Status_STATUS_ACKNOWLEDGE
 	}
 	if n := m.GetSequence(); n > a.sequence {
 		a.dropped += n - a.sequence - 1
