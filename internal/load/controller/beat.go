@@ -84,10 +84,12 @@ func (r *run) limit(a *agent, now time.Time) {
 	}
 }
 
-// overtime returns how long an agent that runs may be behind what it should have sent.
+// overtime returns how long an agent that runs may be behind what it should have sent: an interval,
+// the rest of one, and what it is allowed besides.
 func (r *run) overtime() time.Duration {
+	limit := r.Test.Timeouts.Prepare
 	if r.Test.Sync == spec.SyncAtEnd {
-		return max(syncTime, r.Test.Timeouts.Prepare)
+		limit = max(limit, syncTime)
 	}
-	return r.Test.Timeouts.Prepare
+	return limit + 2*r.Test.Interval
 }

@@ -107,7 +107,7 @@ func TestPolicies(t *testing.T) {
 		{"all, one fails", all, []*fake{{}, {fails: 2 * time.Second}}, "ABORTED ERROR", "agent b: read: input/output error", 5 * time.Second},
 		{"all, a stream breaks", all, []*fake{{}, {breaks: 2 * time.Second}}, "ABORTED RUNNING", "agent b: the connection was lost: the stream was broken", 34 * time.Second},
 		{"all, one goes silent", all, []*fake{{}, {mute: time.Second, endless: true}}, "COMPLETED RUNNING", "agent b: the connection was lost: no sign of life for 15", 55 * time.Second},
-		{"all, one does not end", all, []*fake{{}, {endless: true}}, "COMPLETED ABORTED", "agent b: the load has not ended within 30s of its end", 38 * time.Second},
+		{"all, one does not end", all, []*fake{{}, {endless: true}}, "COMPLETED ABORTED", "agent b: the load has not ended within 32s of its end", 40 * time.Second},
 		{"all, one does not stop", all, []*fake{{fails: 2 * time.Second}, {endless: true, stubborn: true}}, "ERROR RUNNING", "agent a: read: input/output error", 99 * time.Second},
 		{"all, one cleans up for long", all, []*fake{{}, {cleans: time.Hour}}, "COMPLETED COMPLETED", "", time.Hour + 9*time.Second},
 		{"all, one is slow", all, []*fake{{}, {prepare: time.Hour}}, "COMPLETED COMPLETED", "", time.Hour + 7*time.Second},
@@ -140,6 +140,16 @@ func TestPolicies(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLongIntervals: statistics that come once a minute are in time (L7).
+func TestLongIntervals(t *testing.T) {
+	t.Parallel()
+	try(t, []*fake{{quietly: 100 * time.Second}}, func(c *Config) { c.Test.Interval, c.Test.Duration = time.Minute, 2*time.Minute }, func(t *testing.T, got *report.Run, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestLostMessages: a result that an agent has kept counts though its last message was lost, one
