@@ -270,7 +270,7 @@ func (r *run) prepared() bool {
 	if waiting == 0 {
 		return true
 	}
-	if r.Test.Start.Policy == spec.All || ready < r.needed() || time.Since(r.ready) < r.Test.Timeouts.Start*3/4-r.Test.Start.Delay {
+	if r.Test.Start.Policy == spec.All || ready < r.needed() || time.Since(r.ready) < r.Test.Timeouts.Start*3/4 {
 		return false
 	}
 	for _, a := range r.alive() {
