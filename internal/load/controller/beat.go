@@ -20,12 +20,12 @@ func (r *run) beat(now time.Time) {
 	for _, a := range r.agents {
 		switch {
 		case a.over || a.closed: // a fetch has limits of its own
-		case a.info == nil:
-			r.greeting(a, now)
 		case a.final != nil:
 			if a.fetched && now.Sub(a.moved) > r.Test.Timeouts.Acknowledge {
 				a.cancel(nil) // it has not closed the stream
 			}
+		case a.info == nil:
+			r.greeting(a, now)
 		default:
 			r.listen(a, now)
 			r.limit(a, now)

@@ -34,6 +34,7 @@ type fake struct {
 	delay    func(probe int) (there, back time.Duration) // of each probe; nil: none
 	prepare  time.Duration                               // how long it prepares, with progress each second
 	stuck    bool                                        // it prepares for ever, without progress
+	busy     *loadpb.Error                               // its reply to the greeting; it does not close the stream then
 	refuse   *loadpb.Error                               // the end of its preparation
 	fails    time.Duration                               // after which its load fails; 0: it does not
 	breaks   time.Duration                               // after which its stream breaks; 0: it does not
@@ -175,6 +176,11 @@ func (t *talk) isAbort(*loadpb.ControlMessage) bool { return t.aborted != "" }
 
 func (t *talk) run() error {
 	t.wait(time.Hour, func(m *loadpb.ControlMessage) bool { return m.GetHello() != nil })
+	if t.busy != nil {
+		t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ERROR, Error: t.busy})
+		t.wait(24*time.Hour, func(*loadpb.ControlMessage) bool { return false })
+		return nil
+	}
 	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE, Hello: &loadpb.HelloReply{Protocol: 1, SessionEpoch: fakeEpoch, Agent: &loadpb.AgentInfo{Id: "fake"}}})
 	ok := t.wait(time.Hour, func(m *loadpb.ControlMessage) bool {
 		if m.GetConfigYaml() != "" {

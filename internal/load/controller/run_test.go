@@ -109,6 +109,7 @@ func TestPolicies(t *testing.T) {
 		{"all, one goes silent", all, []*fake{{}, {mute: time.Second, endless: true}}, "COMPLETED RUNNING", "agent b: the connection was lost: no sign of life for 15", 55 * time.Second},
 		{"all, one does not end", all, []*fake{{}, {endless: true}}, "COMPLETED ABORTED", "agent b: the load has not ended within 32s of its end", 40 * time.Second},
 		{"all, one does not stop", all, []*fake{{fails: 2 * time.Second}, {endless: true, stubborn: true}}, "ERROR RUNNING", "agent a: read: input/output error", 99 * time.Second},
+		{"all, one is busy", all, []*fake{{busy: &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_BUSY, Message: "another run is on"}}}, "ERROR", "agent a: another run is on", 8 * time.Second},
 		{"all, one cleans up for long", all, []*fake{{}, {cleans: time.Hour}}, "COMPLETED COMPLETED", "", time.Hour + 9*time.Second},
 		{"all, one is slow", all, []*fake{{}, {prepare: time.Hour}}, "COMPLETED COMPLETED", "", time.Hour + 7*time.Second},
 		{"quorum, one fails", two, []*fake{{}, {refuse: full}, {}}, "COMPLETED ERROR COMPLETED", "", 7 * time.Second},
