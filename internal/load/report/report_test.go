@@ -336,6 +336,17 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// TestThresholdOfFailures: a latency is not within its limit only because every operation has failed (L7).
+func TestThresholdOfFailures(t *testing.T) {
+	t.Parallel()
+	failed := &Figures{Errors: 7, Response: &Latency{}}
+	for metric, want := range map[spec.Metric]string{spec.P99: "nothing was measured", spec.Maximum: "nothing was measured", spec.Failures: "7, want at most 1"} {
+		if got := violation(spec.Threshold{Metric: metric, Limit: 1}, failed); got != want {
+			t.Errorf("%s: %q, want %q", metric, got, want)
+		}
+	}
+}
+
 // TestWritten: a folder that is there is never written into, and a run that cannot be written
 // leaves nothing (L7).
 func TestWritten(t *testing.T) {

@@ -35,6 +35,9 @@ func violation(t spec.Threshold, f *Figures) string {
 		}
 		return "nothing was measured"
 	}
+	if isLatency(t.Metric) && f.Felt().Count == 0 { // all have failed
+		return "nothing was measured"
+	}
 	value, atLeast, text := measured(t.Metric, f)
 	switch {
 	case atLeast && value < t.Limit:
@@ -43,6 +46,10 @@ func violation(t spec.Threshold, f *Figures) string {
 		return fmt.Sprintf("%s, want at most %s", text(value), text(t.Limit))
 	}
 	return ""
+}
+
+func isLatency(m spec.Metric) bool {
+	return m != spec.Throughput && m != spec.Operations && m != spec.Failures
 }
 
 // measured returns the value of a metric, whether more is better, and how it is written.
