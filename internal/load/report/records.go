@@ -24,7 +24,7 @@ func records(result []byte) iter.Seq2[*loadpb.ResultRecord, error] {
 		in := bytes.NewReader(result)
 		for n := 1; ; n++ {
 			record := &loadpb.ResultRecord{}
-			err := protodelim.UnmarshalOptions{MaxSize: -1}.UnmarshalFrom(in, record)
+			err := protodelim.UnmarshalOptions{MaxSize: max(int64(in.Len()), 1)}.UnmarshalFrom(in, record)
 			if err == io.EOF { // and not within a record
 				return
 			}

@@ -440,6 +440,7 @@ func TestPartial(t *testing.T) {
 		{"torn", "record 6 of the result is damaged: unexpected EOF", result[:len(result)-1], 5},
 		{"a name that leads elsewhere", `record 4 of the result is damaged: "../../x" of size class "" is no operation`, evil.Bytes(), 3},
 		{"an interval that ends before it begins", "record 4 of the result is damaged: an interval from 5 ns to 4 ns is none", endless.Bytes(), 3},
+		{"a length of 2^50", "record 1 of the result is damaged: ", []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02, 0}, 0},
 		{"noise", "record 1 of the result is damaged: ", bytes.Repeat([]byte{0x05}, 100), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
