@@ -36,6 +36,11 @@ func LoadReport(w io.Writer, s *report.Summary, zone *time.Location) error {
 	if err := Table(w, partRows(s.Agents)); err != nil {
 		return err
 	}
+	for i := range s.Agents {
+		if c := s.Agents[i].Cleanup; c != nil && len(c.Errors) > 0 {
+			fmt.Fprintf(w, "not cleaned up: %s left %s: %s\n", Printable(s.Agents[i].Folder), Plural(int64(c.Left), "file"), OneLine(c.Errors[0]))
+		}
+	}
 	for _, o := range s.Operations {
 		for _, class := range slices.Sorted(mapKeys(o.ErrorClasses)) {
 			fmt.Fprintf(w, "errors: %s %s %d\n", o.Operation, Printable(class), o.ErrorClasses[class])

@@ -28,7 +28,7 @@ func TestLoadReport(t *testing.T) {
 		},
 		Agents: []report.AgentPart{
 			{Folder: "a", Host: "host-1", Status: "completed", Figures: read, ClockOffset: 5_000_000_000, ClockBound: 40_000, ClockProbes: 32, SkewFirst: -1_500, SkewLast: 200_000},
-			{Folder: "b", Host: "evil\x1b[2J", Status: "error", Problem: "there is no result", Error: &report.AgentError{Message: "no space left"}},
+			{Folder: "b", Host: "evil\x1b[2J", Status: "error", Cleanup: &report.Cleanup{Left: 3, Errors: []string{"remove \x1b[31mdata/f1: permission denied", "another"}}, Problem: "there is no result", Error: &report.AgentError{Message: "no space left"}},
 		},
 	}
 	var b strings.Builder
