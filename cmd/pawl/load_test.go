@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
@@ -89,6 +93,28 @@ func TestLoadLinesNeverWait(t *testing.T) {
 	failing.put(loadLeft{}, false)
 	if err := failing.close(); err == nil {
 		t.Error("a writer that fails is no error")
+	}
+}
+
+// TestLoadFolder: a folder that cannot be written is refused before a run begins, and a trial leaves
+// nothing behind (L7).
+func TestLoadFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{}
+	var refused *pawl.Error
+	if _, err := a.loadFolder(loadRun{out: filepath.Join(file, "result")}); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--out") {
+		t.Errorf("%v, want an error with a hint", err)
+	}
+	if _, err := a.loadFolder(loadRun{out: filepath.Join(dir, "a", "result")}); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "a")); err != nil || len(left) > 0 {
+		t.Error(left, err)
 	}
 }
 

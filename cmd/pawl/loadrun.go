@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
@@ -197,7 +198,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	return errors.Join(failed, shown.close())
 }
 
-// loadFolder returns the folder for the result, which does not exist yet.
+// loadFolder returns the folder for the result, which does not exist yet and can be written.
 func (a *app) loadFolder(o loadRun) (string, error) {
 	dir := o.out
 	if o.out == "" {
@@ -213,6 +214,9 @@ func (a *app) loadFolder(o loadRun) (string, error) {
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(o.out, dir)))
+	}
+	if err := report.CanWrite(dir); err != nil {
+		return "", &pawl.Error{Kind: files.KindOf(err), Message: "the result could not be written", Err: err, Hint: "name another folder with --out"}
 	}
 	return dir, nil
 }
@@ -314,7 +318,7 @@ func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed err
 	if run.Started.IsZero() {
 		o.out = ""
 	} else if _, err := report.Write(o.out, *run); err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(failed, o.unwritten(err))
 	}
 	r, err := report.Evaluate(run)
 	if err == nil {
@@ -324,6 +328,15 @@ func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed err
 		err = exit{codeFailed}
 	}
 	return errors.Join(failed, err)
+}
+
+// unwritten returns the error of a result that cannot be written.
+func (o *loadRun) unwritten(err error) error {
+	e := &pawl.Error{Kind: pawl.KindOf(err), Message: "the result is not written", Err: err}
+	if len(o.agents) > 0 {
+		e.Hint = "the agents keep their results for 24 hours: FetchResult of run " + o.id + " returns them"
+	}
+	return e
 }
 
 // newRunID returns a ULID: the time in milliseconds, and 80 random bits.
