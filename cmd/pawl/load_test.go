@@ -118,6 +118,44 @@ func TestLoadFolder(t *testing.T) {
 	}
 }
 
+// TestKilledAgents: the state of a local agent that was killed stays, since it says what is to be
+// deleted, unless all of its files are removed anyway (L5).
+func TestKilledAgents(t *testing.T) {
+	t.Parallel()
+	killed := &controller.KilledError{Names: []string{"local-2"}, After: time.Second}
+	for _, tt := range []struct {
+		root    string
+		stopped error
+		stays   bool
+	}{{"/mnt/data", killed, true}, {"", killed, false}, {"/mnt/data", nil, false}} {
+		dir := filepath.Join(t.TempDir(), "dir")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := (&loadRun{root: tt.root}).clear(dir, tt.root, tt.stopped)
+		if _, gone := os.Stat(dir); tt.stays != (gone == nil) || (tt.stopped == nil) != (err == nil) {
+			t.Errorf("root %q: stays %t, want %t; %v", tt.root, gone == nil, tt.stays, err)
+		}
+		var refused *pawl.Error
+		if tt.stays && (!errors.As(err, &refused) || refused.Hint != "pawl agent --state-dir "+dir+"/local-2/state --root /mnt/data deletes them") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestQuorumOfFewAgents: a quorum that the agents cannot make is refused before any is started.
+func TestQuorumOfFewAgents(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "load.yaml")
+	if err := os.WriteFile(file, []byte("name: a\nfiles: [{name: d}]\nmix: [{operation: mkdir}]\nstart: {policy: quorum, quorum: 5}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var refused *pawl.Error
+	if err := (&app{}).loadRun(t.Context(), file, loadRun{local: 3}); !errors.As(err, &refused) || refused.Message != "start.quorum 5: there are 3 agents" || refused.Hint == "" {
+		t.Error(err)
+	}
+}
+
 type badWriter struct{}
 
 func (badWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

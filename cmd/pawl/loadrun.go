@@ -170,6 +170,9 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := controller.Enough(test, cmp.Or(len(o.agents), o.local)); err != nil {
+		return err
+	}
 	if o.id == "" {
 		o.id = newRunID(time.Now())
 	}
@@ -298,7 +301,18 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	return l.Targets, func() error { return errors.Join(l.Stop(), remove()) }, nil
+	return l.Targets, func() error { return o.clear(dir, root, l.Stop()) }, nil
+}
+
+// clear removes the folder of local agents that have been stopped with that error. If one was killed
+// that works in a folder of the user, its state stays: it says what it has left there.
+func (o *loadRun) clear(dir, root string, stopped error) error {
+	var killed *controller.KilledError
+	if o.root == "" || !errors.As(stopped, &killed) {
+		return errors.Join(stopped, os.RemoveAll(dir))
+	}
+	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + console.Shell(root), Err: stopped,
+		Hint: fmt.Sprintf("pawl agent --state-dir %s --root %s deletes them", console.Shell(filepath.Join(dir, killed.Names[0], "state")), console.Shell(root))}
 }
 
 // folder returns the absolute path of a folder that exists.

@@ -102,8 +102,8 @@ func newRun(c Config) (*run, error) {
 	if len(c.Agents) == 0 {
 		return nil, pawl.Errorf(pawl.Invalid, "a run needs an agent")
 	}
-	if n := r.needed(); n > len(c.Agents) {
-		return nil, pawl.Errorf(pawl.Invalid, "start.quorum %d: there are %d agents", n, len(c.Agents))
+	if err := Enough(c.Test, len(c.Agents)); err != nil {
+		return nil, err
 	}
 	for i, t := range c.Agents {
 		if err := r.add(i, t); err != nil {
@@ -112,6 +112,15 @@ func newRun(c Config) (*run, error) {
 		}
 	}
 	return r, nil
+}
+
+// Enough returns an error if a test needs more than so many agents.
+func Enough(t *spec.Test, agents int) error {
+	if t.Start.Policy == spec.Quorum && t.Start.Quorum > agents {
+		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("start.quorum %d: there are %d agents", t.Start.Quorum, agents),
+			Hint: "name more agents, or write a lower quorum"}
+	}
+	return nil
 }
 
 // add makes the connection to an agent, which is opened with the first call.
