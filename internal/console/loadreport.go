@@ -46,6 +46,9 @@ func LoadReport(w io.Writer, s *report.Summary, zone *time.Location) error {
 			fmt.Fprintf(w, "errors: %s %s %d\n", o.Operation, Printable(class), o.ErrorClasses[class])
 		}
 	}
+	if s.NotBegun > 0 {
+		fmt.Fprintf(w, "not begun: %s, due at the end; no latency has them\n", Plural(int64(s.NotBegun), "operation"))
+	}
 	for _, v := range s.Violations {
 		fmt.Fprintln(w, "threshold violated:", Printable(v))
 	}

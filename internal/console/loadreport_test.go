@@ -21,7 +21,7 @@ func TestLoadReport(t *testing.T) {
 	read := report.Figures{Operations: 990, Bytes: 990 * 4096, Errors: 10, ErrorClasses: map[string]uint64{"no_space": 1, "io": 9}, OperationsPerSecond: 123.75, BytesPerSecond: 506_880, Service: latency, Response: &slow}
 	stat := report.Figures{Operations: 8, OperationsPerSecond: 1, Service: latency}
 	s := &report.Summary{
-		RunID: "01JCQ2H7W3T5V9XKZ8M4N6P0RS", Name: "mixed", Outcome: report.Failed, Reason: "agent b has failed:\n\x1b[31mno space", Partial: true, Started: &started, Seconds: 8,
+		RunID: "01JCQ2H7W3T5V9XKZ8M4N6P0RS", Name: "mixed", Outcome: report.Failed, Reason: "agent b has failed:\n\x1b[31mno space", Partial: true, NotBegun: 4321, Started: &started, Seconds: 8,
 		Violations: []string{"p99 of read: 401µs, want at most 100µs"}, Skew: &report.Skew{First: -1_500, Last: 600_000, Bound: 40_000}, Total: read,
 		Operations: []report.Operation{
 			{Operation: "read", Figures: read, SizeClasses: []report.SizeClass{{Class: "<=4KiB", Figures: stat}, {Class: "<=64KiB", Figures: read}}}, {Operation: "stat", Figures: stat},

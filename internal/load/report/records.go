@@ -70,6 +70,12 @@ const maxRun = 10 * spec.MaxDuration
 // resultOf returns the record that ends a result, and what is wrong with the records. It is nil
 // if there is none.
 func resultOf(result []byte) (last *loadpb.Result, problem error) {
+	last, _, problem = endOf(result)
+	return last, problem
+}
+
+// endOf also returns how many operations were due and had not begun in the last interval.
+func endOf(result []byte) (last *loadpb.Result, backlog uint64, problem error) {
 	sound := stats.Table{}
 	for record, err := range records(result) {
 		if err == nil {
@@ -77,7 +83,10 @@ func resultOf(result []byte) (last *loadpb.Result, problem error) {
 			err = sound.Add(slices.Concat(record.GetInterval().GetOperations(), record.GetResult().GetTotals()))
 		}
 		if err != nil {
-			return last, err
+			return last, backlog, err
+		}
+		if i := record.GetInterval(); i != nil {
+			backlog = i.GetBacklog()
 		}
 		if r := record.GetResult(); r != nil {
 			last = r
@@ -86,7 +95,7 @@ func resultOf(result []byte) (last *loadpb.Result, problem error) {
 	if last == nil && result != nil {
 		problem = errors.New("the result ends before its last record")
 	}
-	return last, problem
+	return last, backlog, problem
 }
 
 // intervals yields the intervals of a result, up to the first damage.

@@ -347,6 +347,35 @@ func TestThresholdOfFailures(t *testing.T) {
 	}
 }
 
+// TestThresholdOfOverdue: operations that were due for longer than a limit and had not begun at the end
+// count as slower than it, though no histogram has them (L7).
+func TestThresholdOfOverdue(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		metric  spec.Metric
+		limit   time.Duration
+		backlog [2]uint64 // of each agent
+		want    string
+	}{
+		{spec.P99, time.Second, [2]uint64{}, ""},
+		{spec.P99, time.Second, [2]uint64{101, 0}, ""},
+		{spec.P99, time.Second, [2]uint64{100, 100}, ""}, // of which none was due for a second
+		{spec.P99, time.Second, [2]uint64{200, 0}, "100 operations had been due for longer than 1s and not begun at the end"},
+		{spec.P50, time.Second, [2]uint64{200, 0}, ""}, // half of them are above the median
+		{spec.Maximum, time.Second, [2]uint64{101, 0}, "1 operations had been due for longer than 1s and not begun at the end"},
+		{spec.Throughput, time.Second, [2]uint64{200, 200}, ""},
+	} {
+		r := &Report{Run: &Run{Test: &spec.Test{Rate: &spec.Rate{Operations: 100}}}}
+		r.Summary.Total = Figures{Operations: 2000, Response: &Latency{Count: 2000}}
+		for _, n := range tt.backlog {
+			r.Summary.Agents, r.Summary.NotBegun = append(r.Summary.Agents, AgentPart{NotBegun: n}), r.Summary.NotBegun+n
+		}
+		if got := r.overdue(spec.Threshold{Metric: tt.metric, Limit: float64(tt.limit)}); got != tt.want {
+			t.Errorf("%s with %v: %q, want %q", tt.metric, tt.backlog, got, tt.want)
+		}
+	}
+}
+
 // TestWritten: a folder that is there is never written into, and a run that cannot be written
 // leaves nothing (L7).
 func TestWritten(t *testing.T) {
