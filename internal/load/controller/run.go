@@ -316,6 +316,7 @@ func (r *run) measured() bool {
 func (r *run) begin() {
 	r.start, r.begins = r.Clock().Add(r.Test.Start.Delay), time.Now().Add(r.Test.Start.Delay)
 	for _, a := range r.alive() {
+		a.offset.Bound += drift(r.Test.Start.Delay)
 		a.started, a.moved = true, r.begins
 		r.send(a, &loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, CoordinatedStartTimeNs: agentTime(r.start, a.offset)})
 	}
