@@ -40,7 +40,7 @@ func (s *series) add(i *loadpb.Interval, agents int) error {
 	if start < s.next {
 		return nil
 	}
-	sum := s.at(start)
+	sum := s.at(start, time.Duration(i.GetEndNs()))
 	sum.End = max(sum.End, time.Duration(i.GetEndNs()))
 	sum.Warmup = sum.Warmup || i.GetWarmup()
 	sum.Backlog += i.GetBacklog()
@@ -50,14 +50,14 @@ func (s *series) add(i *loadpb.Interval, agents int) error {
 	return err
 }
 
-// at returns the sum of the interval with such a start.
-func (s *series) at(start time.Duration) *Interval {
+// at returns the sum of the interval with such a start and end.
+func (s *series) at(start, end time.Duration) *Interval {
 	for _, sum := range s.waiting {
-		if (sum.Start - start).Abs() < s.every/16 {
+		if (sum.Start-start).Abs() < s.every/16 && start < sum.End {
 			return sum
 		}
 	}
-	sum := &Interval{Start: start, Operations: stats.Table{}}
+	sum := &Interval{Start: start, End: end, Operations: stats.Table{}}
 	s.waiting = append(s.waiting, sum)
 	slices.SortFunc(s.waiting, func(a, b *Interval) int { return cmp.Compare(a.Start, b.Start) })
 	return sum
@@ -79,6 +79,6 @@ func (s *series) flush() {
 
 func (s *series) shift() {
 	first := s.waiting[0]
-	s.waiting, s.next = s.waiting[1:], first.Start+s.every/16
+	s.waiting, s.next = s.waiting[1:], min(first.Start+s.every/16, first.End) // a warm-up may end sooner
 	s.emit(*first)
 }
