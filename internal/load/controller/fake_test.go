@@ -47,6 +47,8 @@ type fake struct {
 	lie      bool                                        // the result is not what was announced
 	quietly  time.Duration                               // how long its load goes on before the first statistics
 	cleans   time.Duration                               // how long it cleans up, with progress each second
+	ahead    bool                                        // its statistics are of a week later
+	invents  bool                                        // its statistics are of operations that there are not
 	stale    bool                                        // it sends messages of earlier sessions and other runs, too
 	drops    bool                                        // it leaves out the statistics of the third second
 	forget   bool                                        // it sends its last message again though it was acknowledged
@@ -266,9 +268,14 @@ func (t *talk) second(n int, total stats.Table) bool {
 	if t.drops && n == 2 {
 		return true
 	}
-	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Interval: &loadpb.Interval{
-		StartNs: int64(n) * 1e9, EndNs: int64(n+1) * 1e9, Operations: table.Proto(),
-	}})
+	i := &loadpb.Interval{StartNs: int64(n) * 1e9, EndNs: int64(n+1) * 1e9, Operations: table.Proto()}
+	if t.ahead {
+		i.StartNs, i.EndNs = i.StartNs+7*24*3600e9, i.EndNs+7*24*3600e9
+	}
+	if t.invents {
+		i.Operations[0].Operation = "defragment"
+	}
+	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Interval: i})
 	return true
 }
 

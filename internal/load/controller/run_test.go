@@ -109,6 +109,8 @@ func TestPolicies(t *testing.T) {
 		{"all, one goes silent", all, []*fake{{}, {mute: time.Second, endless: true}}, "COMPLETED RUNNING", "agent b: the connection was lost: no sign of life for 15", 55 * time.Second},
 		{"all, one does not end", all, []*fake{{}, {endless: true}}, "COMPLETED ABORTED", "agent b: the load has not ended within 32s of its end", 40 * time.Second},
 		{"all, one does not stop", all, []*fake{{fails: 2 * time.Second}, {endless: true, stubborn: true}}, "ERROR RUNNING", "agent a: read: input/output error", 99 * time.Second},
+		{"all, one is ahead", all, []*fake{{}, {ahead: true}}, "ABORTED ABORTED", "agent b: it has sent statistics of a time that has not come: from 168h0m0s on", 5 * time.Second},
+		{"all, one invents operations", all, []*fake{{}, {invents: true}}, "ABORTED ABORTED", `agent b: "defragment" of size class "<=4KiB" is no operation`, 5 * time.Second},
 		{"all, one is busy", all, []*fake{{busy: &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_BUSY, Message: "another run is on"}}}, "ERROR", "agent a: another run is on", 8 * time.Second},
 		{"all, one cleans up for long", all, []*fake{{}, {cleans: time.Hour}}, "COMPLETED COMPLETED", "", time.Hour + 9*time.Second},
 		{"all, one is slow", all, []*fake{{}, {prepare: time.Hour}}, "COMPLETED COMPLETED", "", time.Hour + 7*time.Second},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 )
 
@@ -36,6 +37,9 @@ type series struct {
 
 // add takes an interval of one of so many agents. One that comes too late is left out.
 func (s *series) add(i *loadpb.Interval, agents int) error {
+	if err := report.CheckInterval(i); err != nil {
+		return err
+	}
 	start := time.Duration(i.GetStartNs())
 	if start < s.next {
 		return nil

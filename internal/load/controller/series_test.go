@@ -97,7 +97,7 @@ func TestSeriesWaits(t *testing.T) {
 			t.Errorf("after %v: %v, want %v", tt.start, got, tt.want)
 		}
 	}
-	if err := s.add(&loadpb.Interval{StartNs: 4e9, Operations: []*loadpb.OperationStats{{Service: &loadpb.Histogram{Buckets: []byte{1}}}}}, 1); err == nil {
+	if err := s.add(&loadpb.Interval{StartNs: 4e9, EndNs: 5e9, Operations: []*loadpb.OperationStats{{Operation: "read", Service: &loadpb.Histogram{Buckets: []byte{1}}}}}, 1); err == nil {
 		t.Error("a torn histogram is no error")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"regexp"
 	"slices"
 	"time"
 
@@ -45,24 +44,44 @@ func records(result []byte) iter.Seq2[*loadpb.ResultRecord, error] {
 // check returns what is wrong with a record of an agent, which may be anybody's program: names
 // become those of files and cells, and numbers are computed with.
 func check(record *loadpb.ResultRecord) error {
-	i, r := record.GetInterval(), record.GetResult()
+	r := record.GetResult()
+	if err := checkSeconds(r.GetSeconds(), r.GetCpuUserSeconds(), r.GetCpuSystemSeconds(), r.GetPrepare().GetSeconds()); err != nil {
+		return err
+	}
+	if err := checkOperations(r.GetTotals()); err != nil {
+		return err
+	}
+	return CheckInterval(record.GetInterval())
+}
+
+// CheckInterval returns what is wrong with an interval of an agent.
+func CheckInterval(i *loadpb.Interval) error {
 	if i.GetEndNs() < i.GetStartNs() || i.GetStartNs() < 0 || i.GetEndNs() > int64(maxRun) {
-		return fmt.Errorf("an interval from %d ns to %d ns is none", i.GetStartNs(), i.GetEndNs())
+		return fmt.Errorf("from %d ns to %d ns is not a valid interval", i.GetStartNs(), i.GetEndNs())
 	}
-	for _, f := range []float64{i.GetCpuUserSeconds(), i.GetCpuSystemSeconds(), r.GetSeconds(), r.GetCpuUserSeconds(), r.GetCpuSystemSeconds(), r.GetPrepare().GetSeconds()} {
+	if err := checkSeconds(i.GetCpuUserSeconds(), i.GetCpuSystemSeconds()); err != nil {
+		return err
+	}
+	return checkOperations(i.GetOperations())
+}
+
+func checkSeconds(all ...float64) error {
+	for _, f := range all {
 		if !(f >= 0 && f <= maxRun.Seconds()) {
-			return fmt.Errorf("%v seconds are none", f)
-		}
-	}
-	for _, s := range slices.Concat(i.GetOperations(), r.GetTotals()) {
-		if !operationPattern.MatchString(s.GetOperation()) || s.GetSizeClass() != "" && rank(s.GetSizeClass()) < 0 {
-			return fmt.Errorf("%q of size class %q is no operation", s.GetOperation(), s.GetSizeClass())
+			return fmt.Errorf("%v is not a valid number of seconds", f)
 		}
 	}
 	return nil
 }
 
-var operationPattern = regexp.MustCompile(`^[a-z]{1,32}$`)
+func checkOperations(all []*loadpb.OperationStats) error {
+	for _, s := range all {
+		if !slices.Contains(spec.Kinds, spec.Kind(s.GetOperation())) || s.GetSizeClass() != "" && rank(s.GetSizeClass()) < 0 {
+			return fmt.Errorf("%.50q of size class %.50q is no operation", s.GetOperation(), s.GetSizeClass())
+		}
+	}
+	return nil
+}
 
 // maxRun is longer than any run.
 const maxRun = 10 * spec.MaxDuration

@@ -444,7 +444,7 @@ func TestPartial(t *testing.T) {
 	if problem != nil {
 		t.Fatal(problem)
 	}
-	var firstTwo, evil, endless bytes.Buffer
+	var firstTwo, evil, unknown, endless bytes.Buffer
 	n := 0
 	for r, err := range records(result) {
 		if err != nil {
@@ -456,6 +456,8 @@ func TestPartial(t *testing.T) {
 	}
 	evil.Write(firstTwo.Bytes())
 	record(t, &evil, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{Operations: []*loadpb.OperationStats{{Operation: "../../x"}}}}})
+	unknown.Write(firstTwo.Bytes())
+	record(t, &unknown, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{Operations: []*loadpb.OperationStats{{Operation: "defragment"}}}}})
 	endless.Write(firstTwo.Bytes())
 	record(t, &endless, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{StartNs: 5, EndNs: 4}}})
 	for _, tt := range []struct {
@@ -468,7 +470,8 @@ func TestPartial(t *testing.T) {
 		{"no last record", "the result ends before its last record", firstTwo.Bytes(), 3},
 		{"torn", "record 6 of the result is damaged: unexpected EOF", result[:len(result)-1], 5},
 		{"a name that leads elsewhere", `record 4 of the result is damaged: "../../x" of size class "" is no operation`, evil.Bytes(), 3},
-		{"an interval that ends before it begins", "record 4 of the result is damaged: an interval from 5 ns to 4 ns is none", endless.Bytes(), 3},
+		{"an operation that is none", `record 4 of the result is damaged: "defragment" of size class "" is no operation`, unknown.Bytes(), 3},
+		{"an interval that ends before it begins", "record 4 of the result is damaged: from 5 ns to 4 ns is not a valid interval", endless.Bytes(), 3},
 		{"a length of 2^50", "record 1 of the result is damaged: ", []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02, 0}, 0},
 		{"noise", "record 1 of the result is damaged: ", bytes.Repeat([]byte{0x05}, 100), 0},
 	} {
