@@ -145,8 +145,11 @@ func measureRow(operation string, m *report.Compared) []string {
 	case report.MeasureP50, report.MeasureP99:
 		name, text = map[string]string{report.MeasureP50: "p50", report.MeasureP99: "p99"}[m.Measure], func(ns float64) string { return report.LatencyText(int64(ns)) }
 	}
+	if m.Measure == report.MeasureErrors {
+		name, text = "errors", func(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+	}
 	row := []string{operation, name, text(m.A), text(m.B), "", "", string(m.Verdict)}
-	if m.Verdict != report.TooShort {
+	if m.Low != m.High {
 		row[4], row[5] = percent(m.Change), percent(m.Low)+" to "+percent(m.High)
 	}
 	return row

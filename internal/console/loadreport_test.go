@@ -45,6 +45,7 @@ func TestLoadComparison(t *testing.T) {
 		{Measure: report.MeasureRate, A: 1234.5, B: 987.6, Change: -0.2, Low: -0.25, High: -0.15, Verdict: report.Worse},
 		{Measure: report.MeasureP50, A: 80_127, B: 81_000, Change: 0.011, Low: -0.02, High: 0.04, Verdict: report.NoDifference},
 		{Measure: report.MeasureP99, A: 1e6, B: 2e6, Verdict: report.TooShort},
+		{Measure: report.MeasureErrors, B: 0.01234, Verdict: report.Worse},
 	}}}}
 	var b strings.Builder
 	if err := LoadComparison(&b, c); err != nil {
