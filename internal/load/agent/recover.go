@@ -135,7 +135,8 @@ func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, erro
 	}
 }
 
-// storeLost ends the result of a run whose agent was killed. Its intervals are there.
+// storeLost ends the result of a run whose agent was killed: with what its intervals add up to, if
+// the agent had not ended it yet.
 func (a *Agent) storeLost(job workload.Job, t *trail, report *loadpb.CleanupReport) error {
 	if _, err := os.Stat(filepath.Join(a.results(), job.RunID)); err == nil {
 		return nil // it was stored, and only the cleanup was not done
@@ -144,10 +145,21 @@ func (a *Agent) storeLost(job workload.Job, t *trail, report *loadpb.CleanupRepo
 	if err != nil {
 		return err
 	}
-	_, _, err = r.finish(&loadpb.Result{
+	if r.had.last != nil {
+		_, _, err = r.publish()
+		return err
+	}
+	last := &loadpb.Result{
 		RunId: job.RunID, Status: finalStatus(t.state()), Agent: a.Info(), ConfigYaml: job.Config, Cleanup: report, Transitions: t.rows,
 		Assignment: &loadpb.Assignment{AgentIndex: uint32(job.AgentIndex), AgentCount: uint32(job.AgentCount)},
-		Error:      &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, Message: lostMessage},
-	})
+		Totals:     r.had.totals.Proto(), Seconds: r.had.seconds, CpuUserSeconds: r.had.usage[0], CpuSystemSeconds: r.had.usage[1],
+	}
+	switch last.GetStatus() {
+	case loadpb.Status_STATUS_ABORTED:
+		last.AbortReason = t.last.Reason
+	case loadpb.Status_STATUS_ERROR:
+		last.Error = t.fault()
+	}
+	_, _, err = r.finish(last)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/audit"
@@ -70,6 +71,16 @@ func (t *trail) state() machine.State {
 		return ""
 	}
 	return t.last.To
+}
+
+// fault returns the error that the last row has.
+func (t *trail) fault() *loadpb.Error {
+	if t.last == nil {
+		return &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, Message: lostMessage}
+	}
+	var d rowData
+	_ = json.Unmarshal(t.last.Metadata, &d) // without it, the code is not known
+	return &loadpb.Error{Code: loadpb.ErrorCode(loadpb.ErrorCode_value["ERROR_CODE_"+strings.ToUpper(d.Code)]), Message: t.last.Reason}
 }
 
 // move appends the row of an event, synced, and returns it as it is sent. It returns a

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/workload"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+var (
+	untilRunning = []machine.Event{lifecycle.Agent.Create, lifecycle.AgentConfig, lifecycle.AgentPrepareComplete, lifecycle.AgentStartAccepted, lifecycle.AgentStart}
+	untilEnd     = append(untilRunning[:len(untilRunning):len(untilRunning)], lifecycle.AgentFinish)
+)
+
+// killed leaves what an agent leaves that was killed after these events and three intervals, of
+// which the first is of the warm-up.
+func (b *bench) killed(events []machine.Event, reason string) *recording {
+	b.Helper()
+	t, err := openTrail(b.agent.trails(), runID, "test")
+	for _, e := range events {
+		if err == nil {
+			_, err = t.move(e, reason, "", b.agent.now())
+		}
+	}
+	if err == nil {
+		err = b.agent.keep(workload.Job{Config: config, RunID: runID, AgentCount: 1, Root: b.agent.config.Roots[0].Path, Manifest: b.agent.manifest(runID)})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := b.agent.record(runID)
+	for n := range 3 {
+		i := interval(n)
+		i.Warmup, i.CpuUserSeconds = n == 0, 0.5
+		if err == nil {
+			err = r.add(i)
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// mended starts the agent again, as far as its state folder is concerned.
+func (b *bench) mended() {
+	b.Helper()
+	if err := b.agent.mend(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// kept reports whether the job of the run is there for the next start.
+func (b *bench) kept() bool {
+	_, err := os.Stat(b.agent.jobFile(runID))
+	return err == nil
+}
+
+// The result of a run whose agent was killed has what was measured, and an error only if the run has one.
+func TestLostResult(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		events []machine.Event
+		reason string
+		status loadpb.Status
+		code   loadpb.ErrorCode
+		abort  string
+	}{
+		"while it was on":      {untilRunning, "", statusError, codeLost, ""},
+		"after it had ended":   {untilEnd, "", statusCompleted, 0, ""},
+		"after it was aborted": {append(untilRunning[:3:3], lifecycle.AgentAbort), "enough", statusAborted, 0, "enough"},
+	} {
+		inBubble(t, func(b *bench) {
+			r := b.killed(test.events, test.reason)
+			r.f.Close()
+			b.mended()
+			intervals, result, _ := stored(t, b.agent, runID)
+			if len(intervals) != 3 || result.GetSeconds() != 2 || result.GetTotals()[0].GetOperations() != 2 || result.GetCpuUserSeconds() != 1.5 {
+				t.Errorf("%s: %d intervals, %v", name, len(intervals), result)
+			}
+			if result.GetStatus() != test.status || result.GetError().GetCode() != test.code || result.GetAbortReason() != test.abort {
+				t.Errorf("%s: %v", name, result)
+			}
+		})
+	}
+}
+
+// A result that had its end when the agent was killed keeps it, and gets no second one.
+func TestEndedResultIsPublished(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		r := b.killed(untilEnd, "")
+		want := &loadpb.Result{RunId: runID, Status: statusCompleted, Seconds: 7}
+		if err := r.append(&loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: want}}); err != nil {
+			t.Fatal(err)
+		}
+		r.f.Close()
+		b.mended()
+		if _, result, _ := stored(t, b.agent, runID); result.GetSeconds() != 7 {
+			t.Errorf("got %v", result)
+		}
+		if _, err := os.Stat(filepath.Join(b.agent.results(), runID+partial)); err == nil {
+			t.Error("the partial result is left")
+		}
+		if b.kept() {
+			t.Error("the job is kept")
+		}
+	})
+}
