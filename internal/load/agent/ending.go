@@ -118,7 +118,10 @@ func (s *session) cleaned(f *enginepb.EngineFrame) {
 	case f.GetProgress() != nil && s.cleanup == nil:
 		s.progressed(f.GetProgress())
 	case f.GetCleaned() != nil && s.cleanup == nil:
-		s.cleanup = f.GetCleaned()
+		if s.cleanup = f.GetCleaned(); failed(s.cleanup) {
+			s.unclean = true
+			s.log.Error("not everything could be deleted; the next start of the agent tries it again", "run", s.id, "left_files", s.cleanup.GetLeftFiles(), "errors", s.cleanup.GetErrors())
+		}
 		s.engine.stop(abortTimeout)
 		s.deadline = time.Now().Add(abortTimeout + killTime)
 	case f.GetFailed() != nil && s.cleanup == nil:

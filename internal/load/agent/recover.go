@@ -86,12 +86,25 @@ func (a *Agent) recoverRun(run string) {
 		log.Error("a run cannot be cleaned up; the next start of the agent tries it again", "error", err)
 		return
 	}
-	log.Info("a run was cleaned up after its agent was killed", "deleted_files", report.GetDeletedFiles(), "left_files", report.GetLeftFiles())
+	unclean := failed(report)
+	if unclean {
+		log.Error("not everything could be deleted; the next start of the agent tries it again, until its job is removed", "job", a.folder(run),
+			"deleted_files", report.GetDeletedFiles(), "left_files", report.GetLeftFiles(), "errors", report.GetErrors())
+	} else {
+		log.Info("a run was cleaned up after its agent was killed", "deleted_files", report.GetDeletedFiles(), "left_files", report.GetLeftFiles())
+	}
 	if err := a.storeLost(job, t, report); err != nil {
 		log.Error("the result of a run cannot be kept", "error", err)
 		return
 	}
-	a.forget(run)
+	if !unclean {
+		a.forget(run)
+	}
+}
+
+// failed reports whether a cleanup has left what it was to delete.
+func failed(report *loadpb.CleanupReport) bool {
+	return report.GetLeftFiles() > 0 && len(report.GetErrors()) > 0
 }
 
 // cleanUp deletes what the run has created, if its config says so.
@@ -136,10 +149,13 @@ func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, erro
 }
 
 // storeLost ends the result of a run whose agent was killed: with what its intervals add up to, if
-// the agent had not ended it yet.
+// the agent had not ended it yet. One that was kept for its time is not made again.
 func (a *Agent) storeLost(job workload.Job, t *trail, report *loadpb.CleanupReport) error {
 	if _, err := os.Stat(filepath.Join(a.results(), job.RunID)); err == nil {
 		return nil // it was stored, and only the cleanup was not done
+	}
+	if _, err := os.Stat(filepath.Join(a.results(), job.RunID+partial)); err != nil && (t.last == nil || a.now().Sub(time.UnixMicro(t.last.At)) > keepFor) {
+		return nil
 	}
 	r, err := a.resume(job.RunID)
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/workload"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -108,6 +110,65 @@ func TestEndedResultIsPublished(t *testing.T) {
 		}
 		if b.kept() {
 			t.Error("the job is kept")
+		}
+	})
+}
+
+// notDeleted is an engine whose cleanup fails.
+func notDeleted(f *fake) {
+	f.say(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Cleaned{Cleaned: &loadpb.CleanupReport{LeftFiles: 1, Errors: []string{"it is not mounted"}}}})
+}
+
+// What could not be deleted is tried again at each start of the agent, until it can. The result is
+// stored once.
+func TestFailedCleanupIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	check := func(b *bench) {
+		b.Helper()
+		for range 2 {
+			if !b.kept() {
+				b.Fatal("the job is not kept")
+			}
+			b.mended()
+		}
+		_, result, sum := stored(b.T, b.agent, runID)
+		if result.GetCleanup().GetLeftFiles() != 1 {
+			b.Errorf("got %v", result)
+		}
+		b.script.cleanup = nil
+		b.mended()
+		if b.kept() {
+			b.Error("the job is kept for ever")
+		}
+		if _, _, again := stored(b.T, b.agent, runID); again != sum {
+			b.Error("the result has changed")
+		}
+	}
+	inBubble(t, func(b *bench) {
+		b.script.cleanup = notDeleted
+		b.running().ended(statusCompleted)
+		check(b)
+	})
+	inBubble(t, func(b *bench) {
+		b.script.cleanup = notDeleted
+		b.killed(untilRunning, "").f.Close()
+		b.mended()
+		check(b)
+	})
+}
+
+// A result that was kept for its time is not made again while the cleanup still fails.
+func TestOldResultIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		b.script.cleanup = notDeleted
+		b.killed(untilRunning, "").f.Close()
+		b.mended()
+		b.skew.Store(int64(100 * 365 * 24 * time.Hour)) // more than from the clock of a bubble to that of files
+		b.agent.sweep()
+		b.mended()
+		if kept := b.agent.kept(); len(kept) > 0 {
+			t.Errorf("kept: %v", kept)
 		}
 	})
 }

@@ -4,6 +4,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,13 +78,23 @@ func (c *cleaner) begin(h manifestHead) error {
 	c.agent, c.runName = h.AgentIndex, h.RunID
 	if _, there, err := root.has(path.Join(h.Target, h.RunID)); err != nil || !there {
 		c.gone = err == nil
-		return err
+		return errors.Join(err, sameDevice(root, h.Device))
 	}
 	if c.target, err = root.open(h.Target); err != nil {
 		return err
 	}
 	if c.run, err = c.target.open(h.RunID); err != nil {
 		c.target.close()
+	}
+	return err
+}
+
+// sameDevice returns an error if a root is on another file system than it was, so that what is not
+// there may be on that one. Where files are there, they count: the number of a file system may change.
+func sameDevice(root *folder, was uint64) error {
+	now, err := root.device()
+	if err == nil && now != was {
+		err = fmt.Errorf("the run is not in %s, which is on another file system than when it was created there: is it mounted?", root.name)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ package workload
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -83,6 +84,36 @@ interval: 100ms
 			}
 		})
 	}
+}
+
+// TestNotMounted: where the run is not there and the root is on another file system than it was, nothing
+// is forgotten.
+func TestNotMounted(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "")
+	head := `{"run_id":"01RUN","root":"` + job.Root + `","target":"load","agent_index":0,"device":%d}` + "\nd .\nf f0\n"
+	root, err := openRoot(job.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.close()
+	device, err := root.device()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, job)
+	write(t, job.Manifest, fmt.Sprintf(head, device+1))
+	if report := p.clean(); report.GetLeftFiles() != 1 || !strings.Contains(report.GetErrors()[0], "is it mounted?") {
+		t.Error(report)
+	}
+	write(t, job.Manifest, fmt.Sprintf(head, device)) // it is gone
+	left(t, job, p.clean())
+	write(t, job.Manifest, fmt.Sprintf(head, device+1)) // it has another number now
+	write(t, filepath.Join(job.Root, "load/01RUN/f0"), "")
+	if report := p.clean(); report.GetDeletedFiles() != 1 {
+		t.Error(report)
+	}
+	left(t, job, &loadpb.CleanupReport{})
 }
 
 // TestTornManifest: a line that was not written to its end stands for nothing, and one that leads out of the run
