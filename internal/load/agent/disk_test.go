@@ -77,6 +77,11 @@ func TestStateFolderCannotBeWritten(t *testing.T) {
 				if err := b.agent.mend(); err != nil {
 					t.Fatal(err)
 				}
+				if test.breaks == "results" && !test.early {
+					if intervals, result, _ := stored(t, b.agent, runID); len(intervals) != 3 || result.GetStatus() != statusCompleted {
+						t.Errorf("after the next start: %d intervals, %v", len(intervals), result)
+					}
+				}
 				next := b.open("next")
 				next.configure()
 				next.until(statusReady)

@@ -18,9 +18,13 @@ func (s *session) finish(event machine.Event, e *loadpb.Error, reason string) {
 	if e != nil {
 		code = codeName(e.GetCode())
 	}
+	reason = text(reason)
 	t, ok := s.move(event, reason, code)
 	if !ok {
 		return // it has ended otherwise
+	}
+	if e != nil {
+		e.Message, e.Subject, e.Hint = text(e.GetMessage()), text(e.GetSubject()), text(e.GetHint())
 	}
 	s.failure, s.phase = e, stopping
 	s.last = &loadpb.LiveStats{Status: finalStatus(s.state), Transition: t, Error: e, ErrorMessage: reason}
@@ -70,7 +74,7 @@ func (s *session) uncleaned(why string) {
 	if s.cleanup == nil {
 		s.cleanup = &loadpb.CleanupReport{LeftFiles: s.prepared.GetFiles()}
 	}
-	s.cleanup.Errors = append(s.cleanup.Errors, why)
+	s.cleanup.Errors = append(s.cleanup.Errors, text(why))
 }
 
 // deletes returns what is deleted after the end of a run in that state.
@@ -157,7 +161,8 @@ func (s *session) store() {
 		r := s.outcome()
 		sum, size, err := s.result.finish(r)
 		if err != nil {
-			s.log.Error("the result of a run cannot be kept", "run", s.id, "error", err)
+			s.log.Error("the result of a run cannot be kept; the next start of the agent tries it again", "run", s.id, "error", err)
+			s.unclean = true
 			s.last.ErrorMessage = fmt.Sprintf("%s (the result cannot be kept: %v)", s.last.GetErrorMessage(), err)
 		}
 		summary = &loadpb.ResultSummary{Sha256: sum, SizeBytes: uint64(size), Totals: r.GetTotals(), Seconds: r.GetSeconds(), Prepare: s.prepared, Cleanup: s.cleanup}

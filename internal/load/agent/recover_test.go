@@ -1,10 +1,15 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -171,4 +176,58 @@ func TestOldResultIsNotMadeAgain(t *testing.T) {
 			t.Errorf("kept: %v", kept)
 		}
 	})
+}
+
+// A result that nobody will end any more goes with its time; one whose job is there stays.
+func TestAbandonedResultIsSwept(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		b.killed(untilRunning, "").f.Close()
+		b.skew.Store(int64(100 * 365 * 24 * time.Hour))
+		path := filepath.Join(b.agent.results(), runID+partial)
+		b.agent.sweep()
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+		b.agent.forget(runID)
+		b.agent.sweep()
+		if _, err := os.Stat(path); err == nil {
+			t.Error("it is left")
+		}
+	})
+}
+
+// What an engine prints need not be UTF-8, and messages are.
+func TestTextsAreUTF8(t *testing.T) {
+	t.Parallel()
+	var cut tail
+	fmt.Fprint(&cut, strings.Repeat("ä", maxStderr), "x")
+	if !utf8.ValidString(cut.String()) || !strings.HasSuffix(cut.String(), "äx") {
+		t.Errorf("the end of stderr: %q", cut.String()[:10])
+	}
+	bad := &loadpb.Error{Message: "write \xff: no space", Subject: "\xff"}
+	for name, prepare := range map[string]func(*fake){
+		"fails": func(f *fake) { f.say(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Failed{Failed: bad}}) },
+		"ends":  func(f *fake) { f.how = "exit status 1\xff"; f.kill() },
+	} {
+		inBubble(t, func(b *bench) {
+			b.script.prepare = prepare
+			c := b.open()
+			c.configure()
+			m := c.ended(statusError)
+			if _, err := proto.Marshal(m); err != nil || m.GetResult().GetSha256() == nil {
+				t.Errorf("%s: %v, %v", name, m, err)
+			}
+		})
+	}
+	for name, change := range map[string]func(*Config){
+		"a root":           func(c *Config) { c.Roots[0].Path += "/\xff" },
+		"the state folder": func(c *Config) { c.StateDir += "/\xff" },
+	} {
+		c := processConfig(t.TempDir(), t.TempDir())
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -219,11 +219,19 @@ func newest(dir, suffix string) []string {
 	return names
 }
 
-// sweep removes results that are too old or too many, and the oldest of too many trails.
+// sweep removes results that are too old or too many, those that nobody will end, and the oldest of
+// too many trails.
 func (a *Agent) sweep() {
 	for i, run := range a.kept() {
 		path := filepath.Join(a.results(), run)
 		if info, err := os.Stat(path); err == nil && (i >= keepMost || a.now().Sub(info.ModTime()) > keepFor) {
+			a.remove(path)
+		}
+	}
+	for _, run := range newest(a.results(), partial) {
+		path := filepath.Join(a.results(), run+partial)
+		_, job := os.Stat(a.folder(run))
+		if info, err := os.Stat(path); err == nil && errors.Is(job, fs.ErrNotExist) && a.now().Sub(info.ModTime()) > keepFor {
 			a.remove(path)
 		}
 	}
@@ -256,6 +264,9 @@ func storageCode(err error) loadpb.ErrorCode {
 func codeName(c loadpb.ErrorCode) string {
 	return strings.ToLower(strings.TrimPrefix(c.String(), "ERROR_CODE_"))
 }
+
+// text returns a text as messages can have it, which are UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, "�") }
 
 // copyOf returns a message that may be changed.
 func copyOf(m *loadpb.LiveStats) *loadpb.LiveStats { return proto.Clone(m).(*loadpb.LiveStats) }

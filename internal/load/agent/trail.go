@@ -117,7 +117,7 @@ const maxReason = 1000
 
 func clip(s string) string {
 	if len(s) > maxReason {
-		return s[:maxReason] + "…"
+		s = s[:maxReason] + "…"
 	}
-	return s
+	return text(s)
 }
