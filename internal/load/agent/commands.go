@@ -143,8 +143,8 @@ func (s *session) fail(event machine.Event, code loadpb.ErrorCode, format string
 	s.finish(event, e, e.GetMessage())
 }
 
-// move moves the machine and the trail. If the trail cannot be written, the run ends; it
-// reports whether the run goes on.
+// move moves the machine and the trail. If the trail cannot be written, the run ends, and the next
+// start of the agent closes the trail; it reports whether the run goes on.
 func (s *session) move(event machine.Event, reason, code string) (*loadpb.Transition, bool) {
 	to, err := lifecycle.Agent.Next(s.state, event)
 	if err != nil { // the engine has reported what is not of this state
@@ -154,7 +154,6 @@ func (s *session) move(event machine.Event, reason, code string) (*loadpb.Transi
 	t, err := s.trail.move(event, reason, code, s.a.now())
 	if err != nil {
 		s.log.Error("the trail of a run cannot be written", "run", s.id, "event", string(event), "error", err)
-		s.unclean = true // the next start of the agent closes the trail
 		if !lifecycle.Agent.Ended(to) {
 			s.fail(s.failing(), storageCode(err), "%v", err)
 			return nil, false

@@ -92,6 +92,39 @@ func TestStateFolderCannotBeWritten(t *testing.T) {
 	}
 }
 
+// What the config keeps after COMPLETED is kept, too, if the row of that cannot be written: the
+// next start of the agent closes the trail as an error, and deletes nothing.
+func TestLastRowCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		dir := b.agent.trails()
+		b.script.run = func(f *fake) {
+			if !f.begin() || !f.second(0) {
+				return
+			}
+			if err := os.Rename(dir, dir+".away"); err != nil {
+				t.Error(err)
+			}
+			f.say(finished(nil))
+		}
+		c := b.open()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, ConfigYaml: config + "cleanup: {completed: nothing}\n"})
+		c.until(statusReady)
+		c.startIn(time.Second)
+		c.ended(statusCompleted)
+		if err := os.Rename(dir+".away", dir); err != nil {
+			t.Fatal(err)
+		}
+		b.mended()
+		if len(b.script.engines) != 1 {
+			t.Errorf("commands: %v", b.script.commands)
+		}
+		if got := b.path(runID); got != "IDLE CONFIG_RECEIVED READY RUNNING ERROR" {
+			t.Error(got)
+		}
+	})
+}
+
 // Each class of errors of the state folder has its code.
 func TestStorageCodes(t *testing.T) {
 	t.Parallel()
