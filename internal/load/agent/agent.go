@@ -79,8 +79,9 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Close frees the state folder. Serve has returned, or was never called.
-func (a *Agent) Close() { a.lock.Release() }
+// Close frees the state folder, unless an engine that nothing ends still has it. Serve has returned,
+// or was never called.
+func (a *Agent) Close() { a.lock.HandOver() }
 
 func (a *Agent) now() time.Time { return a.config.Clock() }
 
