@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -224,22 +225,28 @@ func listenAgent(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenSocket opens a socket that only this user can use. One that a dead process has left is
-// replaced.
+// listenSocket opens a socket that only this user can use, from its beginning on. One that a dead
+// process has left is replaced.
 func listenSocket(path string) (net.Listener, error) {
-	if c, err := net.Dial("unix", path); err == nil {
+	c, err := net.Dial("unix", path)
+	switch {
+	case err == nil:
 		_ = c.Close() // it was only tried
+		fallthrough
+	case errors.Is(err, syscall.EAGAIN): // its queue is full
 		return nil, &pawl.Error{Kind: pawl.Conflict, Message: "another process listens on " + path, Hint: "give --listen another path"}
-	}
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-		_ = os.Remove(path) // listening fails if it stays
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+			_ = os.Remove(path) // listening fails if it stays
+		}
+	case !errors.Is(err, fs.ErrNotExist):
 		return nil, usage("", "--listen unix:%s: %s", path, err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
+	mask := syscall.Umask(0o177)
+	l, err := net.Listen("unix", path)
+	syscall.Umask(mask)
+	if err != nil {
+		return nil, usage("", "--listen unix:%s: %s", path, err)
 	}
 	return l, nil
 }
