@@ -98,13 +98,16 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 	defer signals.IgnoreClosedPipes()()
 	m := metrics.New(version())
 	config.Hooks = m.Agent()
+	var l net.Listener
+	config.Ready = func() {
+		fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, l.Addr(), strings.Join(s.roots, ", "))
+	}
 	g, err := agent.New(config)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	l, err := listenAgent(s.listen)
-	if err != nil {
+	if l, err = listenAgent(s.listen); err != nil {
 		return err
 	}
 	if s.metrics != "" {
@@ -114,7 +117,6 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 		}
 		defer end()
 	}
-	fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, l.Addr(), strings.Join(s.roots, ", "))
 	return g.Serve(ctx, l, secure)
 }
 

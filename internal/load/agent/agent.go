@@ -142,7 +142,7 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener, config *tls.Config) e
 	if err := CheckListener(l.Addr(), config, a.config.Token); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := a.mend(); err != nil {
+	if err := a.mend(ctx); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	a.sweep()
@@ -157,6 +157,9 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener, config *tls.Config) e
 		defer stopped.Stop()
 		s.GracefulStop()
 	}()
+	if ctx.Err() == nil {
+		a.config.Ready()
+	}
 	err := s.Serve(l)
 	if ctx.Err() == nil {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)

@@ -31,6 +31,9 @@ type Config struct {
 	// Clock is the agent's clock. Default: time.Now.
 	Clock func() time.Time
 
+	// Ready is called when Serve has cleaned up after an agent that was killed, and serves. It may be nil.
+	Ready func()
+
 	Log   *slog.Logger // default: none
 	Hooks Hooks        // for metrics; each may be nil
 }
@@ -94,6 +97,9 @@ func (r Root) check() error {
 func (c *Config) setDefaults() {
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.Ready == nil {
+		c.Ready = func() {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

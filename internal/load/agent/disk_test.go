@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -74,7 +75,7 @@ func TestStateFolderCannotBeWritten(t *testing.T) {
 				if err := os.Rename(dir+".away", dir); err != nil {
 					t.Fatal(err)
 				}
-				if err := b.agent.mend(); err != nil {
+				if err := b.agent.mend(context.Background()); err != nil {
 					t.Fatal(err)
 				}
 				if test.breaks == "results" && !test.early {
@@ -183,7 +184,7 @@ func TestTornTrail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.agent.mend(); err != nil {
+		if err := b.agent.mend(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.path(runID); got != "IDLE CONFIG_RECEIVED READY ERROR" {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ const recoverTime = 30 * time.Second
 const lostMessage = "the agent has ended during the run"
 
 // mend ends the runs of an agent that was killed, and cleans up after them.
-func (a *Agent) mend() error {
+func (a *Agent) mend(ctx context.Context) error {
 	for _, run := range newest(a.trails(), ".jsonl") {
 		if err := a.closeTrail(run); err != nil {
 			return err
@@ -33,8 +34,8 @@ func (a *Agent) mend() error {
 		return err
 	}
 	for _, e := range entries {
-		if runPattern.MatchString(e.Name()) {
-			a.recoverRun(e.Name())
+		if ctx.Err() == nil && runPattern.MatchString(e.Name()) {
+			a.recoverRun(ctx, e.Name())
 		}
 	}
 	return nil
@@ -61,7 +62,7 @@ func (a *Agent) closeTrail(run string) error {
 
 // recoverRun cleans up after a run, and stores its result if there is none. What fails is tried
 // again at the next start.
-func (a *Agent) recoverRun(run string) {
+func (a *Agent) recoverRun(ctx context.Context, run string) {
 	log := a.config.Log.With("run", run)
 	b, err := os.ReadFile(a.jobFile(run))
 	if errors.Is(err, fs.ErrNotExist) { // nothing was started
@@ -81,7 +82,7 @@ func (a *Agent) recoverRun(run string) {
 		log.Error("the trail of a run cannot be read", "error", err)
 		return
 	}
-	report, err := a.cleanUp(job, t)
+	report, err := a.cleanUp(ctx, job, t)
 	if err != nil {
 		log.Error("a run cannot be cleaned up; the next start of the agent tries it again", "error", err)
 		return
@@ -108,7 +109,7 @@ func failed(report *loadpb.CleanupReport) bool {
 }
 
 // cleanUp deletes what the run has created, if its config says so.
-func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, error) {
+func (a *Agent) cleanUp(ctx context.Context, job workload.Job, t *trail) (*loadpb.CleanupReport, error) {
 	test, err := spec.Parse([]byte(job.Config))
 	if err != nil {
 		return nil, err
@@ -128,7 +129,12 @@ func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, erro
 		}()
 	}()
 	e.send(cleanupCommand())
-	idle := time.NewTimer(recoverTime)
+	return awaitCleanup(ctx, e)
+}
+
+// awaitCleanup returns what an engine has cleaned up.
+func awaitCleanup(ctx context.Context, e engine) (*loadpb.CleanupReport, error) {
+	idle, done := time.NewTimer(recoverTime), uint64(0)
 	defer idle.Stop()
 	for {
 		select {
@@ -140,10 +146,14 @@ func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, erro
 				return f.GetCleaned(), nil
 			case f.GetFailed() != nil:
 				return nil, errors.New(f.GetFailed().GetMessage())
+			case f.GetProgress().GetDone() > done:
+				done = f.GetProgress().GetDone()
+				idle.Reset(recoverTime)
 			}
-			idle.Reset(recoverTime)
 		case <-idle.C:
 			return nil, fmt.Errorf("no progress for %s", recoverTime)
+		case <-ctx.Done():
+			return nil, errors.New("the agent is being stopped")
 		}
 	}
 }

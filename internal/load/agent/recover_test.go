@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,7 +57,7 @@ func (b *bench) killed(events []machine.Event, reason string) *recording {
 // mended starts the agent again, as far as its state folder is concerned.
 func (b *bench) mended() {
 	b.Helper()
-	if err := b.agent.mend(); err != nil {
+	if err := b.agent.mend(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -230,4 +231,31 @@ func TestTextsAreUTF8(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// A cleanup that repeats what it has done makes no progress, and is ended; so is one that goes on
+// when the agent is being stopped. The next start tries again.
+func TestCleanupAtStartIsEnded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		b.script.cleanup = func(f *fake) {
+			for n := uint64(0); f.say(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Progress{Progress: &loadpb.Progress{Phase: "cleanup", Done: min(n, 50)}}}) && f.wait(time.Second); n++ {
+			}
+		}
+		b.killed(untilRunning, "").f.Close()
+		begun := time.Now()
+		b.mended()
+		if took := time.Since(begun); took != 80*time.Second || !b.kept() {
+			t.Errorf("after %s; the job is kept: %t", took, b.kept())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		begun = time.Now()
+		if err := b.agent.mend(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took != 5*time.Second || !b.kept() {
+			t.Errorf("stopped after %s; the job is kept: %t", took, b.kept())
+		}
+	})
 }

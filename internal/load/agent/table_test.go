@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -384,7 +385,7 @@ func TestImmortalEngine(t *testing.T) {
 		b.script.engines[0].kill()
 		b.script.immortal = false
 		synctest.Wait()
-		if err := b.agent.mend(); err != nil {
+		if err := b.agent.mend(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.script.commands[len(b.script.commands)-1]; !strings.HasPrefix(got, "cleanup") {
@@ -404,7 +405,7 @@ func TestCleanupHangs(t *testing.T) {
 			t.Errorf("got %v", m)
 		}
 		b.script.cleanup = nil
-		if err := b.agent.mend(); err != nil {
+		if err := b.agent.mend(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if len(b.script.engines) != 3 {

@@ -116,6 +116,24 @@ func TestNotMounted(t *testing.T) {
 	left(t, job, &loadpb.CleanupReport{})
 }
 
+// TestCleaningGoesOn: what is not there any more is progress, too, for who waits for it.
+func TestCleaningGoesOn(t *testing.T) {
+	t.Parallel()
+	c := &cleaner{report: &loadpb.CleanupReport{}}
+	root, err := openRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.close()
+	for range 3 {
+		c.unlink(root, "gone")
+		c.rmdir(root, "gone")
+	}
+	if n := c.progress().GetDone(); n != 6 {
+		t.Errorf("done: %d", n)
+	}
+}
+
 // TestTornManifest: a line that was not written to its end stands for nothing, and one that leads out of the run
 // is refused.
 func TestTornManifest(t *testing.T) {
