@@ -49,6 +49,7 @@ type Agent struct {
 	run     string     // its id
 	newest  *session   // the last one that has begun
 	view    *loadpb.RunView
+	viewed  *session // whose run the view shows
 }
 
 // New returns an agent. The error is of kind Invalid for what is wrong with the Config, and of
