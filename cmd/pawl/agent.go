@@ -47,7 +47,9 @@ or the token in --token-file. docs/load-protocol.md has the protocol.
 
 --metrics serves metrics for Prometheus over HTTP, to this machine only.
 
-Ctrl-C ends a run that is on, as if its controller had been lost; its result is kept.`
+Ctrl-C ends a run that is on, as if its controller had been lost; its result is kept. The agent
+ends when what the run had created is deleted. A second Ctrl-C ends it at once, and the next start
+deletes the rest.`
 
 // An agentCommand is the flags of pawl agent.
 type agentCommand struct {
@@ -171,11 +173,17 @@ func parseRoot(text string) (r agent.Root, err error) {
 		if !ok {
 			return r, usage("", "--root %q: %q is not a size; %s", text, parts[1], form)
 		}
+		if n == 0 {
+			return r, usage("leave it out for no limit", "--root %q: a limit of 0 bytes: want 1 or more", text)
+		}
 		r.Bytes = uint64(n)
 	}
 	if len(parts) > 2 {
 		if r.Files, err = strconv.ParseUint(parts[2], 10, 63); err != nil {
 			return r, usage("", "--root %q: %q is not a number of files; %s", text, parts[2], form)
+		}
+		if r.Files == 0 {
+			return r, usage("leave it out for no limit", "--root %q: a limit of 0 files: want 1 or more", text)
 		}
 	}
 	if r.Path, err = filepath.Abs(parts[0]); err != nil {

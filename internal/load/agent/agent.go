@@ -28,7 +28,7 @@ import (
 
 const (
 	lockTime   = 5 * time.Second  // for the engine of an agent that was killed to end
-	quitTime   = 30 * time.Second // for runs to end when the agent does
+	quitTime   = 30 * time.Second // for controllers to be told of the end of the agent; then their connections are cut
 	sweepEvery = time.Hour
 	maxMessage = 4 << 20 // bytes of a message that is received
 )
@@ -137,7 +137,8 @@ func (a *Agent) end(s *session) {
 }
 
 // Serve cleans up after an agent that was killed, and then serves a listener until ctx ends.
-// Runs that are on are ended then. TLS is nil where only this machine reaches the listener.
+// A run that is on is ended then, and Serve returns when what it had created is deleted or its engine
+// makes no progress. TLS is nil where only this machine reaches the listener.
 // Serve is called once.
 func (a *Agent) Serve(ctx context.Context, l net.Listener, config *tls.Config) error {
 	if err := CheckListener(l.Addr(), config, a.config.Token); err != nil {

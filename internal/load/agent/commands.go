@@ -114,7 +114,7 @@ func (s *session) prepare() {
 // schedule takes a start time.
 func (s *session) schedule(at int64) {
 	s.reading = read(s.a.config.Clock, s.a.monotonic)
-	ahead := time.Duration(at - s.reading.unix)
+	ahead := time.Duration(max(at, 0) - s.reading.unix)
 	switch {
 	case ahead <= 0:
 		s.fail(lifecycle.AgentStartPast, loadpb.ErrorCode_ERROR_CODE_START_IN_PAST, "the start time was %s ago by the agent's clock", -ahead)
@@ -225,8 +225,8 @@ func (a *Agent) examine(run, config string, assignment *loadpb.Assignment) (*spe
 	return test, job, nil
 }
 
-// rootOf returns the root that a target is in, nil if there is none.
-func (a *Agent) rootOf(target string) *Root {
+// rootOf returns the root that a target is in, the innermost of several, nil if there is none.
+func (a *Agent) rootOf(target string) (root *Root) {
 	if !filepath.IsAbs(target) {
 		if target != "" && !filepath.IsLocal(target) {
 			return nil
@@ -234,11 +234,11 @@ func (a *Agent) rootOf(target string) *Root {
 		return &a.config.Roots[0]
 	}
 	for i, r := range a.config.Roots {
-		if below, err := filepath.Rel(r.Path, target); err == nil && filepath.IsLocal(below) {
-			return &a.config.Roots[i]
+		if below, err := filepath.Rel(r.Path, target); err == nil && filepath.IsLocal(below) && (root == nil || len(filepath.Clean(r.Path)) > len(filepath.Clean(root.Path))) {
+			root = &a.config.Roots[i]
 		}
 	}
-	return nil
+	return root
 }
 
 func (a *Agent) rootNames() string {

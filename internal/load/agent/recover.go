@@ -25,8 +25,8 @@ const lostMessage = "the agent has ended during the run"
 // mend ends the runs of an agent that was killed, and cleans up after them.
 func (a *Agent) mend(ctx context.Context) error {
 	for _, run := range newest(a.trails(), ".jsonl") {
-		if err := a.closeTrail(run); err != nil {
-			return err
+		if err := a.closeTrail(run); err != nil { // the trails of others are not to wait for it
+			a.config.Log.Error("the trail of a run cannot be closed; the next start of the agent tries it again", "run", run, "file", filepath.Join(a.trails(), run+".jsonl"), "error", err)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Join(a.config.StateDir, "runs"))

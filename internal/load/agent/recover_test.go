@@ -259,3 +259,39 @@ func TestCleanupAtStartIsEnded(t *testing.T) {
 		}
 	})
 }
+
+// A trail that cannot be read keeps neither the agent from starting nor other trails from being closed.
+func TestUnreadableTrail(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		b.killed(untilRunning, "").f.Close()
+		path := filepath.Join(b.agent.trails(), "bad.jsonl")
+		if err := os.WriteFile(path, []byte("nothing\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.mended()
+		if got := b.path(runID); got != "IDLE CONFIG_RECEIVED READY RUNNING ERROR" {
+			t.Error(got)
+		}
+		if !strings.Contains(b.log.String(), path) {
+			t.Errorf("the log does not name it: %s", b.log.String())
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Of roots within each other, the innermost counts, with its limits.
+func TestInnermostRoot(t *testing.T) {
+	t.Parallel()
+	a := &Agent{config: Config{Roots: []Root{{Path: "/mnt"}, {Path: "/mnt/a/b/"}, {Path: "/mnt/a"}}}}
+	for target, want := range map[string]string{"/mnt/a/b/c": "/mnt/a/b/", "/mnt/a/b": "/mnt/a/b/", "/mnt/a/bc": "/mnt/a", "/mnt/x": "/mnt", "x": "/mnt"} {
+		if got := a.rootOf(target); got == nil || got.Path != want {
+			t.Errorf("%s: %v, want %s", target, got, want)
+		}
+	}
+	if got := a.rootOf("/tmp"); got != nil {
+		t.Errorf("/tmp: %v", got)
+	}
+}
