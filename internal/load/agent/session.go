@@ -77,6 +77,7 @@ type session struct {
 	entered  time.Time
 	deadline time.Time // of the phase or the state; zero: none
 	lease    time.Duration
+	wait     time.Duration // for a config, from opened on
 	choked   bool // the outbox is full
 	sequence int64
 
@@ -121,7 +122,7 @@ func (i identity) has(m *loadpb.ControlMessage) bool {
 // execute serves a stream until its run is over.
 func (a *Agent) execute(st stream, actor string) {
 	s := &session{a: a, log: a.config.Log, actor: actor, stream: st, out: newOutbox(), in: make(chan *loadpb.ControlMessage, maxInbox),
-		quit: a.stopping, totals: stats.Table{}, lease: defaultLease, opened: time.Now()}
+		quit: a.stopping, totals: stats.Table{}, lease: defaultLease, wait: configTimeout, opened: time.Now()}
 	s.entered, s.deadline = s.opened, s.opened.Add(configTimeout)
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
@@ -284,7 +285,7 @@ func (s *session) timeout() {
 	const code = loadpb.ErrorCode_ERROR_CODE_TIMEOUT
 	switch {
 	case s.state == lifecycle.AgentIdle:
-		s.fail(lifecycle.AgentTimeout, code, "no config within %s", configTimeout)
+		s.fail(lifecycle.AgentTimeout, code, "no config within %s", s.wait)
 	case s.state == lifecycle.AgentConfigReceived:
 		s.fail(lifecycle.AgentTimeout, code, "the preparation has made no progress for %s", s.test.Timeouts.Prepare)
 	case s.startNs != 0:
@@ -396,6 +397,10 @@ func (s *session) accept(m *loadpb.ControlMessage) bool {
 	s.trail, s.state, s.phase = t, lifecycle.Agent.Initial, live
 	if ms := m.GetHello().GetLeaseMs(); ms > 0 {
 		s.lease = time.Duration(ms) * time.Millisecond
+	}
+	if ms := m.GetHello().GetConfigMs(); ms > 0 {
+		s.wait = time.Duration(ms) * time.Millisecond
+		s.deadline = s.opened.Add(s.wait)
 	}
 	s.log.Info("a run begins", "run", s.id, "session", s.epoch, "controller", m.GetHello().GetBuild(), "actor", s.actor)
 	s.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE, Transition: created,
