@@ -56,6 +56,7 @@ type fake struct {
 	latency func(second int) []int64 // what it records each second; nil: one of 1 ms
 
 	mu       sync.Mutex // guards the fields below
+	hello    *loadpb.Hello
 	config   string
 	startNs  int64 // the start time that it got
 	acks     []*loadpb.ControlMessage
@@ -177,7 +178,12 @@ func (f *fake) ExecuteWorkload(s grpc.BidiStreamingServer[loadpb.ControlMessage,
 func (t *talk) isAbort(*loadpb.ControlMessage) bool { return t.aborted != "" }
 
 func (t *talk) run() error {
-	t.wait(time.Hour, func(m *loadpb.ControlMessage) bool { return m.GetHello() != nil })
+	t.wait(time.Hour, func(m *loadpb.ControlMessage) bool {
+		t.mu.Lock()
+		t.hello = m.GetHello()
+		t.mu.Unlock()
+		return m.GetHello() != nil
+	})
 	if t.busy != nil {
 		t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ERROR, Error: t.busy})
 		t.wait(24*time.Hour, func(*loadpb.ControlMessage) bool { return false })

@@ -233,11 +233,18 @@ func (r *run) connect(ctx context.Context, a *agent) {
 	stream, cancel := context.WithCancelCause(ctx)
 	a.cancel = cancel
 	r.wg.Go(func() {
-		err := a.converse(stream, r.Test.Timeouts.Lease, r.Build, func(m *loadpb.LiveStats) {
+		err := a.converse(stream, r.hello(), func(m *loadpb.LiveStats) {
 			r.do(func() { r.receive(ctx, a, m) })
 		})
 		r.do(func() { r.closed(ctx, a, err) })
 	})
+}
+
+func (r *run) hello() *loadpb.Hello {
+	return &loadpb.Hello{
+		ProtocolMin: protocol, ProtocolMax: protocol, Build: r.Build,
+		LeaseMs: uint32(r.Test.Timeouts.Lease.Milliseconds()), ConfigMs: uint32(r.Test.Timeouts.Config.Milliseconds()),
+	}
 }
 
 // connected reports whether all agents that count have greeted.

@@ -65,6 +65,9 @@ func TestRun(t *testing.T) {
 			if f.config != "name: t" || len(f.acks) != 1+map[int]int{0: 1}[i] || !f.trueTime(f.startNs).Equal(got.Started) {
 				t.Errorf("agent %d: config %q, %d acknowledgements, start %v, want %v", i, f.config, len(f.acks), f.trueTime(f.startNs), got.Started)
 			}
+			if h := f.hello; h.GetConfigMs() != 30_000 || h.GetLeaseMs() != 30_000 || h.GetBuild() != "test" {
+				t.Errorf("agent %d was greeted with %v", i, h)
+			}
 			if string(got.Agents[i].Result) != string(f.result) || got.Agents[i].Skew != [2]time.Duration{} {
 				t.Errorf("agent %d: %d bytes of result, want %d; skew %v", i, len(got.Agents[i].Result), len(f.result), got.Agents[i].Skew)
 			}
