@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
@@ -89,6 +93,66 @@ func TestLoadLinesNeverWait(t *testing.T) {
 	failing.put(loadLeft{}, false)
 	if err := failing.close(); err == nil {
 		t.Error("a writer that fails is no error")
+	}
+}
+
+// TestLoadFolder: a folder that cannot be written is refused before a run begins, and a trial leaves
+// nothing behind (L7).
+func TestLoadFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{}
+	var refused *pawl.Error
+	if _, err := a.loadFolder(loadRun{out: filepath.Join(file, "result")}); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--out") {
+		t.Errorf("%v, want an error with a hint", err)
+	}
+	if _, err := a.loadFolder(loadRun{out: filepath.Join(dir, "a", "result")}); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "a")); err != nil || len(left) > 0 {
+		t.Error(left, err)
+	}
+}
+
+// TestKilledAgents: the state of a local agent that was killed stays, since it says what is to be
+// deleted, unless all of its files are removed anyway (L5).
+func TestKilledAgents(t *testing.T) {
+	t.Parallel()
+	killed := &controller.KilledError{Names: []string{"local-2"}, After: time.Second}
+	for _, tt := range []struct {
+		root    string
+		stopped error
+		stays   bool
+	}{{"/mnt/data", killed, true}, {"", killed, false}, {"/mnt/data", nil, false}} {
+		dir := filepath.Join(t.TempDir(), "dir")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := (&loadRun{root: tt.root}).clear(dir, tt.root, tt.stopped)
+		if _, gone := os.Stat(dir); tt.stays != (gone == nil) || (tt.stopped == nil) != (err == nil) {
+			t.Errorf("root %q: stays %t, want %t; %v", tt.root, gone == nil, tt.stays, err)
+		}
+		var refused *pawl.Error
+		if tt.stays && (!errors.As(err, &refused) || refused.Hint != "pawl agent --state-dir "+dir+"/local-2/state --root /mnt/data deletes them") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestQuorumOfFewAgents: a quorum that the agents cannot make is refused before any is started.
+func TestQuorumOfFewAgents(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "load.yaml")
+	if err := os.WriteFile(file, []byte("name: a\nfiles: [{name: d}]\nmix: [{operation: mkdir}]\nstart: {policy: quorum, quorum: 5}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var refused *pawl.Error
+	if err := (&app{}).loadRun(t.Context(), file, loadRun{local: 3}); !errors.As(err, &refused) || refused.Message != "start.quorum 5: there are 3 agents" || refused.Hint == "" {
+		t.Error(err)
 	}
 }
 

@@ -93,6 +93,9 @@ latencies with the 1.6 % that the buckets of histograms allow. Latencies are res
 there is a rate. Fewer than 5 seconds, or than 1000 operations for p99, are too short to tell. Two
 runs of one system on other days may differ by more than their seconds do: repeat what matters.
 
+An operation that only one run has is shown as such. B is worse, too, if operations fail in it and
+none does in A.
+
 Runs of other loads are refused, with the keys that differ; --force compares them nevertheless.
 
 Exit codes: 0 ok, whatever the verdict, 2 the runs are not comparable, 3 a folder is no result.`

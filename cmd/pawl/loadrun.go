@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
@@ -169,6 +170,9 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := controller.Enough(test, cmp.Or(len(o.agents), o.local)); err != nil {
+		return err
+	}
 	if o.id == "" {
 		o.id = newRunID(time.Now())
 	}
@@ -197,7 +201,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	return errors.Join(failed, shown.close())
 }
 
-// loadFolder returns the folder for the result, which does not exist yet.
+// loadFolder returns the folder for the result, which does not exist yet and can be written.
 func (a *app) loadFolder(o loadRun) (string, error) {
 	dir := o.out
 	if o.out == "" {
@@ -213,6 +217,9 @@ func (a *app) loadFolder(o loadRun) (string, error) {
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(o.out, dir)))
+	}
+	if err := report.CanWrite(dir); err != nil {
+		return "", &pawl.Error{Kind: files.KindOf(err), Message: "the result could not be written", Err: err, Hint: "name another folder with --out"}
 	}
 	return dir, nil
 }
@@ -294,7 +301,18 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	return l.Targets, func() error { return errors.Join(l.Stop(), remove()) }, nil
+	return l.Targets, func() error { return o.clear(dir, root, l.Stop()) }, nil
+}
+
+// clear removes the folder of local agents that have been stopped with that error. If one was killed
+// that works in a folder of the user, its state stays: it says what it has left there.
+func (o *loadRun) clear(dir, root string, stopped error) error {
+	var killed *controller.KilledError
+	if o.root == "" || !errors.As(stopped, &killed) {
+		return errors.Join(stopped, os.RemoveAll(dir))
+	}
+	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + console.Shell(root), Err: stopped,
+		Hint: fmt.Sprintf("pawl agent --state-dir %s --root %s deletes them", console.Shell(filepath.Join(dir, killed.Names[0], "state")), console.Shell(root))}
 }
 
 // folder returns the absolute path of a folder that exists.
@@ -314,7 +332,7 @@ func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed err
 	if run.Started.IsZero() {
 		o.out = ""
 	} else if _, err := report.Write(o.out, *run); err != nil {
-		return errors.Join(failed, err)
+		return errors.Join(failed, o.unwritten(err))
 	}
 	r, err := report.Evaluate(run)
 	if err == nil {
@@ -324,6 +342,15 @@ func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed err
 		err = exit{codeFailed}
 	}
 	return errors.Join(failed, err)
+}
+
+// unwritten returns the error of a result that cannot be written.
+func (o *loadRun) unwritten(err error) error {
+	e := &pawl.Error{Kind: pawl.KindOf(err), Message: "the result is not written", Err: err}
+	if len(o.agents) > 0 {
+		e.Hint = "the agents keep their results for 24 hours: FetchResult of run " + o.id + " returns them"
+	}
+	return e
 }
 
 // newRunID returns a ULID: the time in milliseconds, and 80 random bits.

@@ -36,10 +36,18 @@ func LoadReport(w io.Writer, s *report.Summary, zone *time.Location) error {
 	if err := Table(w, partRows(s.Agents)); err != nil {
 		return err
 	}
+	for i := range s.Agents {
+		if c := s.Agents[i].Cleanup; c != nil && len(c.Errors) > 0 {
+			fmt.Fprintf(w, "not cleaned up: %s left %s: %s\n", Printable(s.Agents[i].Folder), Plural(int64(c.Left), "file"), OneLine(c.Errors[0]))
+		}
+	}
 	for _, o := range s.Operations {
 		for _, class := range slices.Sorted(mapKeys(o.ErrorClasses)) {
 			fmt.Fprintf(w, "errors: %s %s %d\n", o.Operation, Printable(class), o.ErrorClasses[class])
 		}
+	}
+	if s.NotBegun > 0 {
+		fmt.Fprintf(w, "not begun: %s, due at the end; no latency has them\n", Plural(int64(s.NotBegun), "operation"))
 	}
 	for _, v := range s.Violations {
 		fmt.Fprintln(w, "threshold violated:", Printable(v))
@@ -137,8 +145,11 @@ func measureRow(operation string, m *report.Compared) []string {
 	case report.MeasureP50, report.MeasureP99:
 		name, text = map[string]string{report.MeasureP50: "p50", report.MeasureP99: "p99"}[m.Measure], func(ns float64) string { return report.LatencyText(int64(ns)) }
 	}
+	if m.Measure == report.MeasureErrors {
+		name, text = "errors", func(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+	}
 	row := []string{operation, name, text(m.A), text(m.B), "", "", string(m.Verdict)}
-	if m.Verdict != report.TooShort {
+	if m.Low != m.High {
 		row[4], row[5] = percent(m.Change), percent(m.Low)+" to "+percent(m.High)
 	}
 	return row

@@ -21,14 +21,14 @@ func TestLoadReport(t *testing.T) {
 	read := report.Figures{Operations: 990, Bytes: 990 * 4096, Errors: 10, ErrorClasses: map[string]uint64{"no_space": 1, "io": 9}, OperationsPerSecond: 123.75, BytesPerSecond: 506_880, Service: latency, Response: &slow}
 	stat := report.Figures{Operations: 8, OperationsPerSecond: 1, Service: latency}
 	s := &report.Summary{
-		RunID: "01JCQ2H7W3T5V9XKZ8M4N6P0RS", Name: "mixed", Outcome: report.Failed, Reason: "agent b has failed:\n\x1b[31mno space", Partial: true, Started: &started, Seconds: 8,
+		RunID: "01JCQ2H7W3T5V9XKZ8M4N6P0RS", Name: "mixed", Outcome: report.Failed, Reason: "agent b has failed:\n\x1b[31mno space", Partial: true, NotBegun: 4321, Started: &started, Seconds: 8,
 		Violations: []string{"p99 of read: 401µs, want at most 100µs"}, Skew: &report.Skew{First: -1_500, Last: 600_000, Bound: 40_000}, Total: read,
 		Operations: []report.Operation{
 			{Operation: "read", Figures: read, SizeClasses: []report.SizeClass{{Class: "<=4KiB", Figures: stat}, {Class: "<=64KiB", Figures: read}}}, {Operation: "stat", Figures: stat},
 		},
 		Agents: []report.AgentPart{
 			{Folder: "a", Host: "host-1", Status: "completed", Figures: read, ClockOffset: 5_000_000_000, ClockBound: 40_000, ClockProbes: 32, SkewFirst: -1_500, SkewLast: 200_000},
-			{Folder: "b", Host: "evil\x1b[2J", Status: "error", Problem: "there is no result", Error: &report.AgentError{Message: "no space left"}},
+			{Folder: "b", Host: "evil\x1b[2J", Status: "error", Cleanup: &report.Cleanup{Left: 3, Errors: []string{"remove \x1b[31mdata/f1: permission denied", "another"}}, Problem: "there is no result", Error: &report.AgentError{Message: "no space left"}},
 		},
 	}
 	var b strings.Builder
@@ -45,6 +45,7 @@ func TestLoadComparison(t *testing.T) {
 		{Measure: report.MeasureRate, A: 1234.5, B: 987.6, Change: -0.2, Low: -0.25, High: -0.15, Verdict: report.Worse},
 		{Measure: report.MeasureP50, A: 80_127, B: 81_000, Change: 0.011, Low: -0.02, High: 0.04, Verdict: report.NoDifference},
 		{Measure: report.MeasureP99, A: 1e6, B: 2e6, Verdict: report.TooShort},
+		{Measure: report.MeasureErrors, B: 0.01234, Verdict: report.Worse},
 	}}}}
 	var b strings.Builder
 	if err := LoadComparison(&b, c); err != nil {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,13 @@ func TestScenario6StartTimeInPast(t *testing.T) {
 	}
 	inBubble(t, func(b *bench) {
 		c := b.ready()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, CoordinatedStartTimeNs: math.MinInt64})
+		if m := c.ended(statusError); m.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_START_IN_PAST {
+			t.Errorf("got %v", m)
+		}
+	})
+	inBubble(t, func(b *bench) {
+		c := b.ready()
 		go c.pinging()
 		c.startIn(300 * time.Second)
 		c.ended(statusCompleted)
@@ -299,4 +307,20 @@ func TestLongerReadyTimeout(t *testing.T) {
 			t.Errorf("after %s: %v", took, m)
 		}
 	})
+}
+
+// TestConfigTimeout: a controller says how long its agent waits for a config, which 30 s is the default of.
+func TestConfigTimeout(t *testing.T) {
+	t.Parallel()
+	for ms, want := range map[uint32]time.Duration{0: configTimeout, 5000: 5 * time.Second, 90_000: 90 * time.Second} {
+		inBubble(t, func(b *bench) {
+			c, begun := b.dial(), time.Now()
+			c.send(&loadpb.ControlMessage{Hello: &loadpb.Hello{ProtocolMin: 1, ProtocolMax: 1, LeaseMs: 100_000, ConfigMs: ms}})
+			c.epoch = c.next().GetHello().GetSessionEpoch()
+			m := c.ended(statusError)
+			if took := time.Since(begun); took != want || m.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_TIMEOUT || !strings.Contains(m.GetErrorMessage(), want.String()) {
+				t.Errorf("%d ms: after %s: %v", ms, took, m)
+			}
+		})
+	}
 }

@@ -44,6 +44,7 @@ type agent struct {
 	configured bool // the config was sent
 	started    bool // a start time was sent
 	hasBegun   bool // skew is known
+	cleaning   bool // its load has ended, and it cleans up
 	skew       [2]time.Duration
 	sequence   int64
 	dropped    int64
@@ -75,12 +76,12 @@ func (a *agent) post(m *loadpb.ControlMessage) {
 }
 
 // converse opens the stream and passes on what is received, until the stream ends.
-func (a *agent) converse(ctx context.Context, lease time.Duration, build string, receive func(*loadpb.LiveStats)) error {
+func (a *agent) converse(ctx context.Context, hello *loadpb.Hello, receive func(*loadpb.LiveStats)) error {
 	stream, err := a.client.ExecuteWorkload(ctx)
 	if err != nil {
 		return a.reason(ctx, err)
 	}
-	a.post(&loadpb.ControlMessage{Hello: &loadpb.Hello{ProtocolMin: protocol, ProtocolMax: protocol, Build: build, LeaseMs: uint32(lease.Milliseconds())}})
+	a.post(&loadpb.ControlMessage{Hello: hello})
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)

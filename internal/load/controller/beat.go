@@ -20,12 +20,12 @@ func (r *run) beat(now time.Time) {
 	for _, a := range r.agents {
 		switch {
 		case a.over || a.closed: // a fetch has limits of its own
-		case a.info == nil:
-			r.greeting(a, now)
 		case a.final != nil:
 			if a.fetched && now.Sub(a.moved) > r.Test.Timeouts.Acknowledge {
 				a.cancel(nil) // it has not closed the stream
 			}
+		case a.info == nil:
+			r.greeting(a, now)
 		default:
 			r.listen(a, now)
 			r.limit(a, now)
@@ -69,8 +69,8 @@ func (r *run) limit(a *agent, now time.Time) {
 		}
 	case a.status == loadpb.Status_STATUS_RUNNING:
 		if limit := r.overtime(); still > limit {
-			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_TIMEOUT, fmt.Sprintf("it has sent no statistics for %s", limit))
-		} else if r.Test.Duration > 0 && now.Sub(r.begins) > r.Test.Warmup+r.Test.Duration+limit {
+			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_TIMEOUT, fmt.Sprintf("it has sent neither statistics nor progress for %s", limit))
+		} else if !a.cleaning && r.Test.Duration > 0 && now.Sub(r.begins) > r.Test.Warmup+r.Test.Duration+limit {
 			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_TIMEOUT, fmt.Sprintf("the load has not ended within %s of its end", limit))
 		}
 	case a.started:
@@ -84,10 +84,12 @@ func (r *run) limit(a *agent, now time.Time) {
 	}
 }
 
-// overtime returns how long an agent that runs may be behind what it should have sent.
+// overtime returns how long an agent that runs may be behind what it should have sent: an interval,
+// the rest of one, and what it is allowed besides.
 func (r *run) overtime() time.Duration {
+	limit := r.Test.Timeouts.Prepare
 	if r.Test.Sync == spec.SyncAtEnd {
-		return max(syncTime, r.Test.Timeouts.Prepare)
+		limit = max(limit, syncTime)
 	}
-	return r.Test.Timeouts.Prepare
+	return limit + 2*r.Test.Interval
 }

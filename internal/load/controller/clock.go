@@ -38,6 +38,10 @@ func clockOf(all []probe) (report.Clock, bool) {
 	return report.Clock{Offset: time.Duration(best.offset()), Bound: time.Duration((best.delay() + 1) / 2), Probes: len(fair)}, true
 }
 
+// drift returns how far apart two clocks may get in some time: 100 ppm, which is more than those of
+// computers differ by.
+func drift(d time.Duration) time.Duration { return d / 10_000 }
+
 // agentTime returns a time of the controller by the agent's clock.
 func agentTime(t time.Time, c report.Clock) int64 { return t.UnixNano() + int64(c.Offset) }
 

@@ -50,7 +50,7 @@ func (c Credentials) Options(address string) ([]grpc.DialOption, error) {
 	secure := len(c.CA) > 0 || len(c.Cert) > 0 || !onLoopback(address)
 	if secure {
 		if len(c.Cert) == 0 && c.Token == "" && !onLoopback(address) {
-			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "agent " + address + " is on another machine, and takes runs only from who has a certificate or a token",
+			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "agent " + address + " is on another machine, and accepts runs only from clients that have a certificate or a token",
 				Hint: "name them with --client-cert and --client-key, or with --token-file"}
 		}
 		config, err := c.tls()

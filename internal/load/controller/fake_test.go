@@ -34,6 +34,7 @@ type fake struct {
 	delay    func(probe int) (there, back time.Duration) // of each probe; nil: none
 	prepare  time.Duration                               // how long it prepares, with progress each second
 	stuck    bool                                        // it prepares for ever, without progress
+	busy     *loadpb.Error                               // its reply to the greeting; it does not close the stream then
 	refuse   *loadpb.Error                               // the end of its preparation
 	fails    time.Duration                               // after which its load fails; 0: it does not
 	breaks   time.Duration                               // after which its stream breaks; 0: it does not
@@ -44,6 +45,10 @@ type fake struct {
 	vanish   bool                                        // the stream breaks in place of its last message
 	torn     int                                         // so many fetches break after a byte
 	lie      bool                                        // the result is not what was announced
+	quietly  time.Duration                               // how long its load goes on before the first statistics
+	cleans   time.Duration                               // how long it cleans up, with progress each second
+	ahead    bool                                        // its statistics are of a week later
+	invents  bool                                        // its statistics are of operations that there are not
 	stale    bool                                        // it sends messages of earlier sessions and other runs, too
 	drops    bool                                        // it leaves out the statistics of the third second
 	forget   bool                                        // it sends its last message again though it was acknowledged
@@ -51,6 +56,7 @@ type fake struct {
 	latency func(second int) []int64 // what it records each second; nil: one of 1 ms
 
 	mu       sync.Mutex // guards the fields below
+	hello    *loadpb.Hello
 	config   string
 	startNs  int64 // the start time that it got
 	acks     []*loadpb.ControlMessage
@@ -172,7 +178,17 @@ func (f *fake) ExecuteWorkload(s grpc.BidiStreamingServer[loadpb.ControlMessage,
 func (t *talk) isAbort(*loadpb.ControlMessage) bool { return t.aborted != "" }
 
 func (t *talk) run() error {
-	t.wait(time.Hour, func(m *loadpb.ControlMessage) bool { return m.GetHello() != nil })
+	t.wait(time.Hour, func(m *loadpb.ControlMessage) bool {
+		t.mu.Lock()
+		t.hello = m.GetHello()
+		t.mu.Unlock()
+		return m.GetHello() != nil
+	})
+	if t.busy != nil {
+		t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ERROR, Error: t.busy})
+		t.wait(24*time.Hour, func(*loadpb.ControlMessage) bool { return false })
+		return nil
+	}
 	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE, Hello: &loadpb.HelloReply{Protocol: 1, SessionEpoch: fakeEpoch, Agent: &loadpb.AgentInfo{Id: "fake"}}})
 	ok := t.wait(time.Hour, func(m *loadpb.ControlMessage) bool {
 		if m.GetConfigYaml() != "" {
@@ -224,6 +240,7 @@ func (t *talk) load() error {
 	t.sequence++
 	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Started: &loadpb.Started{IntendedNs: start, FirstNs: t.now().UnixNano(), LastNs: t.now().UnixNano()}})
 	total := stats.Table{}
+	t.wait(t.quietly, t.isAbort)
 	for second := 0; (second < int(fakeTest().Duration/time.Second) && !t.short || t.endless) && t.aborted == ""; second++ {
 		if !t.second(second, total) {
 			return status.Error(codes.Unavailable, "the stream was broken")
@@ -234,6 +251,10 @@ func (t *talk) load() error {
 	}
 	if t.aborted != "" {
 		return t.end(loadpb.Status_STATUS_ABORTED, nil, total.Proto()...)
+	}
+	for left := t.cleans; left > 0; left -= time.Second {
+		t.wait(time.Second, t.isAbort)
+		t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE, Progress: &loadpb.Progress{Phase: "cleanup", Done: 1}})
 	}
 	return t.end(loadpb.Status_STATUS_COMPLETED, nil, total.Proto()...)
 }
@@ -253,9 +274,14 @@ func (t *talk) second(n int, total stats.Table) bool {
 	if t.drops && n == 2 {
 		return true
 	}
-	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Interval: &loadpb.Interval{
-		StartNs: int64(n) * 1e9, EndNs: int64(n+1) * 1e9, Operations: table.Proto(),
-	}})
+	i := &loadpb.Interval{StartNs: int64(n) * 1e9, EndNs: int64(n+1) * 1e9, Operations: table.Proto()}
+	if t.ahead {
+		i.StartNs, i.EndNs = i.StartNs+7*24*3600e9, i.EndNs+7*24*3600e9
+	}
+	if t.invents {
+		i.Operations[0].Operation = "defragment"
+	}
+	t.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: t.sequence, Interval: i})
 	return true
 }
 

@@ -19,7 +19,7 @@ func Inspect(ctx context.Context, address string, c Credentials) (*loadpb.GetAge
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient(endpoint(address), options...)
+	conn, err := grpc.NewClient(endpoint(address), append(options, grpc.WithNoProxy())...)
 	if err != nil {
 		return nil, err
 	}

@@ -29,12 +29,25 @@ const (
 // Local is agents on this machine that live as long as one run. When this process dies, for any
 // reason, the kernel ends them (on Linux): they end their run and clean up.
 type Local struct {
-	Targets []Target
-	agents  []*localAgent
+	Targets  []Target
+	agents   []*localAgent
+	patience time.Duration // for an agent to end, until it is killed
+}
+
+// A KilledError says which local agents did not end in time and were killed. What their run had
+// created may still be there; their state says what that is.
+type KilledError struct {
+	Names []string
+	After time.Duration
+}
+
+func (e *KilledError) Error() string {
+	return fmt.Sprintf("agent %s did not end within %s and was killed", strings.Join(e.Names, ", "), e.After)
 }
 
 // A localAgent is one of the processes.
 type localAgent struct {
+	name string
 	cmd  *exec.Cmd
 	said tail
 	done chan struct{} // closed when it has ended
@@ -43,7 +56,7 @@ type localAgent struct {
 // StartLocal starts agents and waits until they listen. Each has a folder of its own in dir, with
 // its socket and its state; command returns the command line of an agent.
 func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command func(id, listen, state string) []string) (*Local, error) {
-	l := &Local{}
+	l := &Local{patience: localStop}
 	for i := range n {
 		id := "local-" + strconv.Itoa(i+1)
 		own := filepath.Join(dir, id)
@@ -51,7 +64,7 @@ func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command f
 			return nil, errors.Join(err, l.Stop())
 		}
 		listen := "unix:" + filepath.Join(own, "socket")
-		a := &localAgent{done: make(chan struct{})}
+		a := &localAgent{name: id, done: make(chan struct{})}
 		if err := a.start(command(id, listen, filepath.Join(own, "state")), out); err != nil {
 			return nil, errors.Join(fmt.Errorf("start agent %s: %w", id, err), l.Stop())
 		}
@@ -108,22 +121,41 @@ func (a *localAgent) wait(ctx context.Context, socket string) error {
 	}
 }
 
-// Stop ends the agents, and waits until they have ended. It may be called again.
+// Stop ends the agents, and waits until they have ended. It may be called again. The error is a
+// *KilledError.
 func (l *Local) Stop() error {
-	var all error
+	var killed []string
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
+	defer cancel()
 	for _, a := range l.agents {
 		_ = a.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	}
 	for _, a := range l.agents {
-		select {
-		case <-a.done:
-		case <-time.After(localStop):
-			all = errors.Join(all, fmt.Errorf("an agent did not end within %s and was killed", localStop))
+		if !a.ended(ctx) {
+			killed = append(killed, a.name)
 			_ = a.cmd.Process.Kill()
 			<-a.done
 		}
 	}
-	return all
+	if len(killed) > 0 {
+		return &KilledError{killed, l.patience}
+	}
+	return nil
+}
+
+// ended waits until the agent has ended, and reports false if ctx ends first.
+func (a *localAgent) ended(ctx context.Context) bool {
+	select {
+	case <-a.done:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-a.done: // at the same time
+		return true
+	default:
+		return false
+	}
 }
 
 // A tail keeps the end of what is written to it.

@@ -471,6 +471,30 @@ func TestLocalAgentThatEnds(t *testing.T) {
 // and drift: the first operations of all threads against the start, by the controller's clock. It
 // prints the uncertainty of that, too (L7). A busy load takes all processors from its first
 // operation on, so that threads of other agents on this machine may have to wait for them.
+// TestLocalAgentThatDoesNotEnd: one that does not end is killed, and named; one that has ended is not.
+func TestLocalAgentThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	l := &Local{patience: 100 * time.Millisecond}
+	for name, script := range map[string]string{"deaf": "trap '' TERM; echo up; exec sleep 100", "good": "echo up; exec sleep 100"} {
+		a := &localAgent{name: name, done: make(chan struct{})}
+		r, w := io.Pipe()
+		if err := a.start([]string{"sh", "-c", script}, w); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(r, make([]byte, 3)); err != nil {
+			t.Fatal(err)
+		}
+		l.agents = append(l.agents, a)
+	}
+	var killed *KilledError
+	if err := l.Stop(); !errors.As(err, &killed) || !slices.Equal(killed.Names, []string{"deaf"}) {
+		t.Error(err)
+	}
+	if err := l.Stop(); err != nil {
+		t.Error("again:", err)
+	}
+}
+
 func BenchmarkSkew(b *testing.B) {
 	for _, n := range []int{1, 2, 4, 8} {
 		b.Run(fmt.Sprintf("agents=%d", n), func(b *testing.B) { benchmarkSkew(b, n, "rate: 200\n") })

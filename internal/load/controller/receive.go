@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -26,6 +27,7 @@ func (r *run) receive(ctx context.Context, a *agent, m *loadpb.LiveStats) {
 	}
 	if p := m.GetProgress(); p != nil {
 		a.progress, a.moved = p, time.Now()
+		a.cleaning = a.cleaning || a.started && m.GetStatus() == loadpb.Status_STATUS_ACKNOWLEDGE
 	}
 	if n := m.GetSequence(); n > a.sequence {
 		a.dropped += n - a.sequence - 1
@@ -63,10 +65,22 @@ func (r *run) running(a *agent, m *loadpb.LiveStats) {
 		if a.aborted.IsZero() { // one that goes on in spite of that gets nowhere
 			a.moved = time.Now()
 		}
-		if err := r.series.add(i, r.expected()); err != nil {
+		err := r.ahead(a, i)
+		if err == nil {
+			err = r.series.add(i, r.expected())
+		}
+		if err != nil {
 			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_PROTOCOL, err.Error())
 		}
 	}
+}
+
+// ahead returns an error for an interval that cannot have come yet: those after it would wait for it.
+func (r *run) ahead(a *agent, i *loadpb.Interval) error {
+	if at := time.Duration(i.GetStartNs()); !a.started || at > time.Since(r.begins)+r.Test.Timeouts.Silence {
+		return fmt.Errorf("it has sent statistics of a time that has not come: from %s on", at)
+	}
+	return nil
 }
 
 // expected returns how many agents report intervals.

@@ -102,8 +102,8 @@ func newRun(c Config) (*run, error) {
 	if len(c.Agents) == 0 {
 		return nil, pawl.Errorf(pawl.Invalid, "a run needs an agent")
 	}
-	if n := r.needed(); n > len(c.Agents) {
-		return nil, pawl.Errorf(pawl.Invalid, "start.quorum %d: there are %d agents", n, len(c.Agents))
+	if err := Enough(c.Test, len(c.Agents)); err != nil {
+		return nil, err
 	}
 	for i, t := range c.Agents {
 		if err := r.add(i, t); err != nil {
@@ -112,6 +112,15 @@ func newRun(c Config) (*run, error) {
 		}
 	}
 	return r, nil
+}
+
+// Enough returns an error if a test needs more than so many agents.
+func Enough(t *spec.Test, agents int) error {
+	if t.Start.Policy == spec.Quorum && t.Start.Quorum > agents {
+		return &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("start.quorum %d: there are %d agents", t.Start.Quorum, agents),
+			Hint: "name more agents, or write a lower quorum"}
+	}
+	return nil
 }
 
 // add makes the connection to an agent, which is opened with the first call.
@@ -224,11 +233,18 @@ func (r *run) connect(ctx context.Context, a *agent) {
 	stream, cancel := context.WithCancelCause(ctx)
 	a.cancel = cancel
 	r.wg.Go(func() {
-		err := a.converse(stream, r.Test.Timeouts.Lease, r.Build, func(m *loadpb.LiveStats) {
+		err := a.converse(stream, r.hello(), func(m *loadpb.LiveStats) {
 			r.do(func() { r.receive(ctx, a, m) })
 		})
 		r.do(func() { r.closed(ctx, a, err) })
 	})
+}
+
+func (r *run) hello() *loadpb.Hello {
+	return &loadpb.Hello{
+		ProtocolMin: protocol, ProtocolMax: protocol, Build: r.Build,
+		LeaseMs: uint32(r.Test.Timeouts.Lease.Milliseconds()), ConfigMs: uint32(r.Test.Timeouts.Config.Milliseconds()),
+	}
 }
 
 // connected reports whether all agents that count have greeted.
@@ -270,7 +286,7 @@ func (r *run) prepared() bool {
 	if waiting == 0 {
 		return true
 	}
-	if r.Test.Start.Policy == spec.All || ready < r.needed() || time.Since(r.ready) < r.Test.Timeouts.Start*3/4-r.Test.Start.Delay {
+	if r.Test.Start.Policy == spec.All || ready < r.needed() || time.Since(r.ready) < r.Test.Timeouts.Start*3/4 {
 		return false
 	}
 	for _, a := range r.alive() {
@@ -307,6 +323,7 @@ func (r *run) measured() bool {
 func (r *run) begin() {
 	r.start, r.begins = r.Clock().Add(r.Test.Start.Delay), time.Now().Add(r.Test.Start.Delay)
 	for _, a := range r.alive() {
+		a.offset.Bound += drift(r.Test.Start.Delay)
 		a.started, a.moved = true, r.begins
 		r.send(a, &loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, CoordinatedStartTimeNs: agentTime(r.start, a.offset)})
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 )
 
@@ -36,11 +37,14 @@ type series struct {
 
 // add takes an interval of one of so many agents. One that comes too late is left out.
 func (s *series) add(i *loadpb.Interval, agents int) error {
+	if err := report.CheckInterval(i); err != nil {
+		return err
+	}
 	start := time.Duration(i.GetStartNs())
 	if start < s.next {
 		return nil
 	}
-	sum := s.at(start)
+	sum := s.at(start, time.Duration(i.GetEndNs()))
 	sum.End = max(sum.End, time.Duration(i.GetEndNs()))
 	sum.Warmup = sum.Warmup || i.GetWarmup()
 	sum.Backlog += i.GetBacklog()
@@ -50,14 +54,14 @@ func (s *series) add(i *loadpb.Interval, agents int) error {
 	return err
 }
 
-// at returns the sum of the interval with such a start.
-func (s *series) at(start time.Duration) *Interval {
+// at returns the sum of the interval with such a start and end.
+func (s *series) at(start, end time.Duration) *Interval {
 	for _, sum := range s.waiting {
-		if (sum.Start - start).Abs() < s.every/16 {
+		if (sum.Start-start).Abs() < s.every/16 && start < sum.End {
 			return sum
 		}
 	}
-	sum := &Interval{Start: start, Operations: stats.Table{}}
+	sum := &Interval{Start: start, End: end, Operations: stats.Table{}}
 	s.waiting = append(s.waiting, sum)
 	slices.SortFunc(s.waiting, func(a, b *Interval) int { return cmp.Compare(a.Start, b.Start) })
 	return sum
@@ -79,6 +83,6 @@ func (s *series) flush() {
 
 func (s *series) shift() {
 	first := s.waiting[0]
-	s.waiting, s.next = s.waiting[1:], first.Start+s.every/16
+	s.waiting, s.next = s.waiting[1:], min(first.Start+s.every/16, first.End) // a warm-up may end sooner
 	s.emit(*first)
 }

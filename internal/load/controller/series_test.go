@@ -73,7 +73,7 @@ func TestSeriesWaits(t *testing.T) {
 	s := series{every: time.Second, emit: func(i Interval) { got = append(got, i.Start) }}
 	send := func(start time.Duration) {
 		t.Helper()
-		if err := s.add(&loadpb.Interval{StartNs: int64(start)}, 2); err != nil {
+		if err := s.add(&loadpb.Interval{StartNs: int64(start), EndNs: int64(start + 400*time.Millisecond)}, 2); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,23 @@ func TestSeriesWaits(t *testing.T) {
 			t.Errorf("after %v: %v, want %v", tt.start, got, tt.want)
 		}
 	}
-	if err := s.add(&loadpb.Interval{StartNs: 4e9, Operations: []*loadpb.OperationStats{{Service: &loadpb.Histogram{Buckets: []byte{1}}}}}, 1); err == nil {
+	if err := s.add(&loadpb.Interval{StartNs: 4e9, EndNs: 5e9, Operations: []*loadpb.OperationStats{{Operation: "read", Service: &loadpb.Histogram{Buckets: []byte{1}}}}}, 1); err == nil {
 		t.Error("a torn histogram is no error")
+	}
+}
+
+// TestSeriesAfterShortWarmup: the interval after a warm-up that is much shorter than one is not taken
+// for that of the warm-up, nor left out (L7).
+func TestSeriesAfterShortWarmup(t *testing.T) {
+	t.Parallel()
+	var got []time.Duration
+	s := series{every: time.Second, emit: func(i Interval) { got = append(got, i.Start, i.End, time.Duration(i.Agents)) }}
+	for _, i := range []*loadpb.Interval{{EndNs: 30e6, Warmup: true}, {StartNs: 30e6, EndNs: 1030e6}, {EndNs: 30e6, Warmup: true}, {StartNs: 30e6, EndNs: 1030e6}} {
+		if err := s.add(i, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]time.Duration{0, 30e6, 2, 30e6, 1030e6, 2}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -566,7 +566,10 @@ type Hello struct {
 	Build string `protobuf:"bytes,3,opt,name=build,proto3" json:"build,omitempty"`
 	// Milliseconds without any message after which the agent ends the run by itself; 0 for the
 	// agent's default of 30 s.
-	LeaseMs       uint32 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	LeaseMs uint32 `protobuf:"varint,4,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// Milliseconds from the beginning of the stream within which the agent gets a config, as
+	// timeouts.config says; 0 for the agent's default of 30 s.
+	ConfigMs      uint32 `protobuf:"varint,5,opt,name=config_ms,json=configMs,proto3" json:"config_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -625,6 +628,13 @@ func (x *Hello) GetBuild() string {
 func (x *Hello) GetLeaseMs() uint32 {
 	if x != nil {
 		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *Hello) GetConfigMs() uint32 {
+	if x != nil {
+		return x.ConfigMs
 	}
 	return 0
 }
@@ -2697,12 +2707,13 @@ const file_pawl_load_v1_load_proto_rawDesc = "" +
 	"\x06result\x18\x0e \x01(\v2\x1b.pawl.load.v1.ResultSummaryR\x06result\x128\n" +
 	"\n" +
 	"transition\x18\x0f \x01(\v2\x18.pawl.load.v1.TransitionR\n" +
-	"transition\"~\n" +
+	"transition\"\x9b\x01\n" +
 	"\x05Hello\x12!\n" +
 	"\fprotocol_min\x18\x01 \x01(\rR\vprotocolMin\x12!\n" +
 	"\fprotocol_max\x18\x02 \x01(\rR\vprotocolMax\x12\x14\n" +
 	"\x05build\x18\x03 \x01(\tR\x05build\x12\x19\n" +
-	"\blease_ms\x18\x04 \x01(\rR\aleaseMs\"|\n" +
+	"\blease_ms\x18\x04 \x01(\rR\aleaseMs\x12\x1b\n" +
+	"\tconfig_ms\x18\x05 \x01(\rR\bconfigMs\"|\n" +
 	"\n" +
 	"HelloReply\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12#\n" +

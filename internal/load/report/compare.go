@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -42,7 +43,7 @@ type ComparedFigures struct {
 // Compared is one measure of two runs. Change is B relative to A, 0.1 being 10 % more; it is
 // from Low to High at a confidence of 95 %.
 type Compared struct {
-	Measure string  `json:"measure"` // operations_per_second, p50_ns, p99_ns
+	Measure string  `json:"measure"` // operations_per_second, p50_ns, p99_ns, error_share
 	A       float64 `json:"a"`
 	B       float64 `json:"b"`
 	Change  float64 `json:"change"`
@@ -60,6 +61,9 @@ const (
 	Worse        Verdict = "worse"
 	NoDifference Verdict = "no difference"
 	TooShort     Verdict = "too short to tell"
+	OnlyInA      Verdict = "only in A" // none has succeeded in B
+	OnlyInB      Verdict = "only in B"
+	NotJudged    Verdict = "not judged" // both have failures
 )
 
 // The measures of a comparison.
@@ -67,6 +71,9 @@ const (
 	MeasureRate = "operations_per_second"
 	MeasureP50  = "p50_ns"
 	MeasureP99  = "p99_ns"
+	// MeasureErrors is the share of operations that have failed. It is there if any has, and worse if
+	// it rises from 0.
+	MeasureErrors = "error_share"
 )
 
 // Compare compares run b with run a. Runs with different configs are an error of kind
@@ -89,12 +96,62 @@ func Compare(a, b *Report, force bool) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range a.Summary.Operations {
-		if len(to[o.Operation]) > 0 {
-			c.Operations = append(c.Operations, compared(o.Operation, from[o.Operation], to[o.Operation]))
-		}
+	for _, name := range operationsOfBoth(&a.Summary, &b.Summary) {
+		o := compared(name, from[name], to[name])
+		o.count(a.Summary.figures(name), b.Summary.figures(name))
+		c.Operations = append(c.Operations, o)
 	}
 	return c, nil
+}
+
+// operationsOfBoth returns the operations that any of two runs has, in the order of reports.
+func operationsOfBoth(a, b *Summary) (names []string) {
+	for _, o := range slices.Concat(a.Operations, b.Operations) {
+		if !slices.Contains(names, o.Operation) {
+			names = append(names, o.Operation)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(kindRank(a), kindRank(b)) })
+	return names
+}
+
+// figures returns the figures of an operation; those of one that was not done are zero.
+func (s *Summary) figures(operation string) *Figures {
+	for i := range s.Operations {
+		if s.Operations[i].Operation == operation {
+			return &s.Operations[i].Figures
+		}
+	}
+	return &Figures{}
+}
+
+// count judges what needs no samples: an operation that only one of the runs has, or of which only one
+// has succeeded, and failures.
+func (c *ComparedFigures) count(a, b *Figures) {
+	for i := range c.Measures {
+		switch {
+		case b.Operations == 0 && a.Operations > 0:
+			c.Measures[i].Verdict = OnlyInA
+		case a.Operations == 0 && b.Operations > 0:
+			c.Measures[i].Verdict = OnlyInB
+		}
+	}
+	if a.Errors+b.Errors == 0 {
+		return
+	}
+	one := Compared{Measure: MeasureErrors, A: a.failed(), B: b.failed(), Verdict: NotJudged}
+	switch {
+	case a.Errors == 0 && a.Operations > 0:
+		one.Verdict = Worse
+	case b.Errors == 0 && b.Operations > 0:
+		one.Verdict = Better
+	}
+	c.Measures = append(c.Measures, one)
+}
+
+// failed returns the share of operations that have failed.
+func (f *Figures) failed() float64 {
+	return float64(f.Errors) / max(float64(f.Operations+f.Errors), 1)
 }
 
 // differences names what makes two runs different loads: their tests, but for what is only said
@@ -266,7 +323,7 @@ func together(all []sample) (s sample) {
 // measuresOf returns the measures of all samples together, in the order of their names in compared.
 func measuresOf(all []sample) [3]float64 {
 	s := together(all)
-	return [3]float64{float64(s.operations) / s.seconds, quantile(s.buckets, 0.5), quantile(s.buckets, 0.99)}
+	return [3]float64{float64(s.operations) / max(s.seconds, 1e-9), quantile(s.buckets, 0.5), quantile(s.buckets, 0.99)}
 }
 
 // quantile returns the value below which the share q is, interpolated within its bucket so that

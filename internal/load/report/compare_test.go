@@ -92,10 +92,48 @@ func TestCompare(t *testing.T) {
 		}
 		for _, o := range c.Operations {
 			for _, m := range o.Measures {
+				if m.Measure == MeasureErrors {
+					continue
+				}
 				if m.Verdict != tt.want || m.Low > m.Change || m.High < m.Change {
 					t.Errorf("%s: %s %+v, want %s", tt.name, o.Operation, m, tt.want)
 				}
 			}
+		}
+	}
+}
+
+// TestCompareFailures: what only one run has done is listed, and failures that the other does not have
+// make it worse (L7).
+func TestCompareFailures(t *testing.T) {
+	t.Parallel()
+	a := &Summary{Operations: []Operation{{Operation: "read", Figures: Figures{Operations: 100}}, {Operation: "stat", Figures: Figures{Operations: 5}}}}
+	b := &Summary{Operations: []Operation{{Operation: "write", Figures: Figures{Operations: 7}}, {Operation: "read", Figures: Figures{Operations: 90, Errors: 10}}, {Operation: "stat", Figures: Figures{Errors: 5}}}}
+	if diff := cmp.Diff([]string{"read", "write", "stat"}, operationsOfBoth(a, b)); diff != "" {
+		t.Error(diff)
+	}
+	for _, tt := range []struct {
+		operation string
+		a, b      *Summary
+		want      []Verdict
+		share     float64 // of failures, of the second
+	}{
+		{"read", a, b, []Verdict{TooShort, TooShort, TooShort, Worse}, 0.1},
+		{"read", b, a, []Verdict{TooShort, TooShort, TooShort, Better}, 0},
+		{"read", b, b, []Verdict{TooShort, TooShort, TooShort, NotJudged}, 0.1},
+		{"stat", a, b, []Verdict{OnlyInA, OnlyInA, OnlyInA, Worse}, 1}, // all fail
+		{"write", a, b, []Verdict{OnlyInB, OnlyInB, OnlyInB}, 0},
+	} {
+		c := compared(tt.operation, nil, nil)
+		c.count(tt.a.figures(tt.operation), tt.b.figures(tt.operation))
+		var got []Verdict
+		for _, m := range c.Measures {
+			if got = append(got, m.Verdict); m.Measure == MeasureErrors && m.B != tt.share || math.IsNaN(m.A+m.B) {
+				t.Errorf("%+v", m)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Error(tt.operation, diff)
 		}
 	}
 }

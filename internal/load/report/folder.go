@@ -25,8 +25,21 @@ const (
 	recordsFile = "result.pb"
 )
 
+// CanWrite makes the folder that dir is to be in, and returns why no folder could be written there.
+func CanWrite(dir string) error {
+	parent := filepath.Dir(filepath.Clean(dir))
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	probe, err := os.MkdirTemp(parent, ".pawl-probe-")
+	if err != nil {
+		return err
+	}
+	return os.Remove(probe)
+}
+
 // Write writes the result of a run as the folder dir, which appears with all its files at once,
-// and returns what the thresholds of the test are not kept by. It is an error of kind
+// and returns the thresholds that were violated. It is an error of kind
 // pawl.Conflict if dir exists.
 func Write(dir string, run Run) (violations []string, err error) {
 	dir = filepath.Clean(dir)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -41,6 +42,20 @@ func TestPage(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+}
+
+// TestPageOfLeftFiles: a clean-up that has failed is shown, with what a path may contain escaped.
+func TestPageOfLeftFiles(t *testing.T) {
+	t.Parallel()
+	run, _ := model{seed: 2, agents: 1, seconds: 3, config: config}.run(t)
+	var out bytes.Buffer
+	record(t, &out, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: &loadpb.Result{Cleanup: &loadpb.CleanupReport{LeftFiles: 3, Errors: []string{"remove <b>: permission denied"}}}}})
+	run.Agents[0].Result = out.Bytes()
+	got := pageOf(t, &run)
+	wellFormed(t, got)
+	if want := "node-1 is not cleaned up, and left 3 files: remove &lt;b&gt;: permission denied"; !strings.Contains(got, want) {
+		t.Errorf("the page lacks %q", want)
 	}
 }
 

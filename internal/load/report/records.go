@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"regexp"
 	"slices"
 	"time"
 
@@ -24,7 +23,7 @@ func records(result []byte) iter.Seq2[*loadpb.ResultRecord, error] {
 		in := bytes.NewReader(result)
 		for n := 1; ; n++ {
 			record := &loadpb.ResultRecord{}
-			err := protodelim.UnmarshalOptions{MaxSize: -1}.UnmarshalFrom(in, record)
+			err := protodelim.UnmarshalOptions{MaxSize: max(int64(in.Len()), 1)}.UnmarshalFrom(in, record)
 			if err == io.EOF { // and not within a record
 				return
 			}
@@ -45,24 +44,44 @@ func records(result []byte) iter.Seq2[*loadpb.ResultRecord, error] {
 // check returns what is wrong with a record of an agent, which may be anybody's program: names
 // become those of files and cells, and numbers are computed with.
 func check(record *loadpb.ResultRecord) error {
-	i, r := record.GetInterval(), record.GetResult()
+	r := record.GetResult()
+	if err := checkSeconds(r.GetSeconds(), r.GetCpuUserSeconds(), r.GetCpuSystemSeconds(), r.GetPrepare().GetSeconds()); err != nil {
+		return err
+	}
+	if err := checkOperations(r.GetTotals()); err != nil {
+		return err
+	}
+	return CheckInterval(record.GetInterval())
+}
+
+// CheckInterval returns what is wrong with an interval of an agent.
+func CheckInterval(i *loadpb.Interval) error {
 	if i.GetEndNs() < i.GetStartNs() || i.GetStartNs() < 0 || i.GetEndNs() > int64(maxRun) {
-		return fmt.Errorf("an interval from %d ns to %d ns is none", i.GetStartNs(), i.GetEndNs())
+		return fmt.Errorf("from %d ns to %d ns is not a valid interval", i.GetStartNs(), i.GetEndNs())
 	}
-	for _, f := range []float64{i.GetCpuUserSeconds(), i.GetCpuSystemSeconds(), r.GetSeconds(), r.GetCpuUserSeconds(), r.GetCpuSystemSeconds(), r.GetPrepare().GetSeconds()} {
+	if err := checkSeconds(i.GetCpuUserSeconds(), i.GetCpuSystemSeconds()); err != nil {
+		return err
+	}
+	return checkOperations(i.GetOperations())
+}
+
+func checkSeconds(all ...float64) error {
+	for _, f := range all {
 		if !(f >= 0 && f <= maxRun.Seconds()) {
-			return fmt.Errorf("%v seconds are none", f)
-		}
-	}
-	for _, s := range slices.Concat(i.GetOperations(), r.GetTotals()) {
-		if !operationPattern.MatchString(s.GetOperation()) || s.GetSizeClass() != "" && rank(s.GetSizeClass()) < 0 {
-			return fmt.Errorf("%q of size class %q is no operation", s.GetOperation(), s.GetSizeClass())
+			return fmt.Errorf("%v is not a valid number of seconds", f)
 		}
 	}
 	return nil
 }
 
-var operationPattern = regexp.MustCompile(`^[a-z]{1,32}$`)
+func checkOperations(all []*loadpb.OperationStats) error {
+	for _, s := range all {
+		if !slices.Contains(spec.Kinds, spec.Kind(s.GetOperation())) || s.GetSizeClass() != "" && rank(s.GetSizeClass()) < 0 {
+			return fmt.Errorf("%.50q of size class %.50q is no operation", s.GetOperation(), s.GetSizeClass())
+		}
+	}
+	return nil
+}
 
 // maxRun is longer than any run.
 const maxRun = 10 * spec.MaxDuration
@@ -70,6 +89,12 @@ const maxRun = 10 * spec.MaxDuration
 // resultOf returns the record that ends a result, and what is wrong with the records. It is nil
 // if there is none.
 func resultOf(result []byte) (last *loadpb.Result, problem error) {
+	last, _, problem = endOf(result)
+	return last, problem
+}
+
+// endOf also returns how many operations were due and had not begun in the last interval.
+func endOf(result []byte) (last *loadpb.Result, backlog uint64, problem error) {
 	sound := stats.Table{}
 	for record, err := range records(result) {
 		if err == nil {
@@ -77,7 +102,10 @@ func resultOf(result []byte) (last *loadpb.Result, problem error) {
 			err = sound.Add(slices.Concat(record.GetInterval().GetOperations(), record.GetResult().GetTotals()))
 		}
 		if err != nil {
-			return last, err
+			return last, backlog, err
+		}
+		if i := record.GetInterval(); i != nil {
+			backlog = i.GetBacklog()
 		}
 		if r := record.GetResult(); r != nil {
 			last = r
@@ -86,7 +114,7 @@ func resultOf(result []byte) (last *loadpb.Result, problem error) {
 	if last == nil && result != nil {
 		problem = errors.New("the result ends before its last record")
 	}
-	return last, problem
+	return last, backlog, problem
 }
 
 // intervals yields the intervals of a result, up to the first damage.

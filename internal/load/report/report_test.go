@@ -336,6 +336,46 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// TestThresholdOfFailures: a latency is not within its limit only because every operation has failed (L7).
+func TestThresholdOfFailures(t *testing.T) {
+	t.Parallel()
+	failed := &Figures{Errors: 7, Response: &Latency{}}
+	for metric, want := range map[spec.Metric]string{spec.P99: "nothing was measured", spec.Maximum: "nothing was measured", spec.Failures: "7, want at most 1"} {
+		if got := violation(spec.Threshold{Metric: metric, Limit: 1}, failed); got != want {
+			t.Errorf("%s: %q, want %q", metric, got, want)
+		}
+	}
+}
+
+// TestThresholdOfOverdue: operations that were due for longer than a limit and had not begun at the end
+// count as slower than it, though no histogram has them (L7).
+func TestThresholdOfOverdue(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		metric  spec.Metric
+		limit   time.Duration
+		backlog [2]uint64 // of each agent
+		want    string
+	}{
+		{spec.P99, time.Second, [2]uint64{}, ""},
+		{spec.P99, time.Second, [2]uint64{101, 0}, ""},
+		{spec.P99, time.Second, [2]uint64{100, 100}, ""}, // of which none was due for a second
+		{spec.P99, time.Second, [2]uint64{200, 0}, "100 operations had been due for longer than 1s and not begun at the end"},
+		{spec.P50, time.Second, [2]uint64{200, 0}, ""}, // half of them are above the median
+		{spec.Maximum, time.Second, [2]uint64{101, 0}, "1 operations had been due for longer than 1s and not begun at the end"},
+		{spec.Throughput, time.Second, [2]uint64{200, 200}, ""},
+	} {
+		r := &Report{Run: &Run{Test: &spec.Test{Rate: &spec.Rate{Operations: 100}}}}
+		r.Summary.Total = Figures{Operations: 2000, Response: &Latency{Count: 2000}}
+		for _, n := range tt.backlog {
+			r.Summary.Agents, r.Summary.NotBegun = append(r.Summary.Agents, AgentPart{NotBegun: n}), r.Summary.NotBegun+n
+		}
+		if got := r.overdue(spec.Threshold{Metric: tt.metric, Limit: float64(tt.limit)}); got != tt.want {
+			t.Errorf("%s with %v: %q, want %q", tt.metric, tt.backlog, got, tt.want)
+		}
+	}
+}
+
 // TestWritten: a folder that is there is never written into, and a run that cannot be written
 // leaves nothing (L7).
 func TestWritten(t *testing.T) {
@@ -404,7 +444,7 @@ func TestPartial(t *testing.T) {
 	if problem != nil {
 		t.Fatal(problem)
 	}
-	var firstTwo, evil, endless bytes.Buffer
+	var firstTwo, evil, unknown, endless bytes.Buffer
 	n := 0
 	for r, err := range records(result) {
 		if err != nil {
@@ -416,6 +456,8 @@ func TestPartial(t *testing.T) {
 	}
 	evil.Write(firstTwo.Bytes())
 	record(t, &evil, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{Operations: []*loadpb.OperationStats{{Operation: "../../x"}}}}})
+	unknown.Write(firstTwo.Bytes())
+	record(t, &unknown, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{Operations: []*loadpb.OperationStats{{Operation: "defragment"}}}}})
 	endless.Write(firstTwo.Bytes())
 	record(t, &endless, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{StartNs: 5, EndNs: 4}}})
 	for _, tt := range []struct {
@@ -428,7 +470,9 @@ func TestPartial(t *testing.T) {
 		{"no last record", "the result ends before its last record", firstTwo.Bytes(), 3},
 		{"torn", "record 6 of the result is damaged: unexpected EOF", result[:len(result)-1], 5},
 		{"a name that leads elsewhere", `record 4 of the result is damaged: "../../x" of size class "" is no operation`, evil.Bytes(), 3},
-		{"an interval that ends before it begins", "record 4 of the result is damaged: an interval from 5 ns to 4 ns is none", endless.Bytes(), 3},
+		{"an operation that is none", `record 4 of the result is damaged: "defragment" of size class "" is no operation`, unknown.Bytes(), 3},
+		{"an interval that ends before it begins", "record 4 of the result is damaged: from 5 ns to 4 ns is not a valid interval", endless.Bytes(), 3},
+		{"a length of 2^50", "record 1 of the result is damaged: ", []byte{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02, 0}, 0},
 		{"noise", "record 1 of the result is damaged: ", bytes.Repeat([]byte{0x05}, 100), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,6 +38,6 @@ type Agent struct {
 // A Clock is an agent's clock as the controller has measured it.
 type Clock struct {
 	Offset time.Duration // the agent's clock less the controller's
-	Bound  time.Duration // half of the least round trip: the offset is at most that far from the truth
+	Bound  time.Duration // half of the least round trip, and the drift until the start: the offset is at most that far from the truth then
 	Probes int
 }

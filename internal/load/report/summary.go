@@ -31,6 +31,7 @@ type Summary struct {
 	Config     string      `json:"config_sha256"`
 	Violations []string    `json:"violations,omitempty"` // of thresholds
 	Skew       *Skew       `json:"skew,omitempty"`
+	NotBegun   uint64      `json:"not_begun,omitempty"` // operations that were due and had not begun at the end: no latency has them
 	Total      Figures     `json:"total"`
 	Operations []Operation `json:"operations"`
 	Agents     []AgentPart `json:"agents"`
@@ -79,7 +80,8 @@ type AgentPart struct {
 	SkewFirst   int64 `json:"skew_first_ns"`
 	SkewLast    int64 `json:"skew_last_ns"`
 
-	Seconds float64 `json:"seconds"`
+	Seconds  float64 `json:"seconds"`
+	NotBegun uint64  `json:"not_begun,omitempty"`
 	Figures
 	CPUUser   float64  `json:"cpu_user_seconds"`
 	CPUSystem float64  `json:"cpu_system_seconds"`
@@ -168,7 +170,8 @@ func (r *Report) addAgent(a *Agent, folders map[string]bool) error {
 		ClockOffset: int64(a.Clock.Offset), ClockBound: int64(a.Clock.Bound), ClockProbes: a.Clock.Probes,
 		SkewFirst: int64(a.Skew[0]), SkewLast: int64(a.Skew[1]),
 	}
-	result, problem := resultOf(a.Result)
+	result, backlog, problem := endOf(a.Result)
+	p.NotBegun = backlog
 	switch {
 	case a.Result == nil:
 		p.Problem = noResult
@@ -187,6 +190,7 @@ func (r *Report) addAgent(a *Agent, folders map[string]bool) error {
 	p.Figures = figuresOf(sum(table, ""), p.Seconds)
 	r.Totals.Merge(table)
 	r.Summary.Agents = append(r.Summary.Agents, p)
+	r.Summary.NotBegun += p.NotBegun
 	r.Summary.Seconds = max(r.Summary.Seconds, p.Seconds)
 	r.Summary.Partial = r.Summary.Partial || p.Problem != "" || a.Status != loadpb.Status_STATUS_COMPLETED
 	return nil

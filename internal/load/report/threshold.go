@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/spec"
@@ -19,7 +20,11 @@ func violations(t *spec.Test, r *Report) (all []string) {
 				}
 			}
 		}
-		if text := violation(one, f); text != "" {
+		text := violation(one, f)
+		if text == "" {
+			text = r.overdue(one)
+		}
+		if text != "" {
 			all = append(all, fmt.Sprintf("%s of %s: %s", one.Metric, name, text))
 		}
 	}
@@ -35,6 +40,9 @@ func violation(t spec.Threshold, f *Figures) string {
 		}
 		return "nothing was measured"
 	}
+	if isLatency(t.Metric) && f.Felt().Count == 0 { // all have failed
+		return "nothing was measured"
+	}
 	value, atLeast, text := measured(t.Metric, f)
 	switch {
 	case atLeast && value < t.Limit:
@@ -43,6 +51,33 @@ func violation(t spec.Threshold, f *Figures) string {
 		return fmt.Sprintf("%s, want at most %s", text(value), text(t.Limit))
 	}
 	return ""
+}
+
+// shares are what the percentiles leave above them.
+var shares = map[spec.Metric]float64{spec.P50: 0.5, spec.P90: 0.1, spec.P99: 0.01, spec.P999: 0.001, spec.Maximum: 0}
+
+// overdue returns how operations that had not begun at the end break a threshold of a latency, or "":
+// those that were due for longer than its limit are more than may be above it. The mix spreads them
+// over all kinds.
+func (r *Report) overdue(t spec.Threshold) string {
+	share := shares[t.Metric]
+	if !isLatency(t.Metric) || r.Run.Test.Rate == nil {
+		return ""
+	}
+	recent := math.Ceil(r.Run.Test.Rate.Operations * t.Limit / 1e9) // became due within the limit, on one agent
+	late := 0.0
+	for i := range r.Summary.Agents {
+		late += max(0, float64(r.Summary.Agents[i].NotBegun)-recent)
+	}
+	if late <= share*(float64(r.Summary.Total.Felt().Count)+float64(r.Summary.NotBegun)) {
+		return ""
+	}
+	return fmt.Sprintf("%.0f operations had been due for longer than %s and not begun at the end", late, time.Duration(t.Limit))
+}
+
+func isLatency(m spec.Metric) bool {
+	_, is := shares[m]
+	return is
 }
 
 // measured returns the value of a metric, whether more is better, and how it is written.

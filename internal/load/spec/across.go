@@ -191,7 +191,7 @@ func (c *checker) block(path string, o *Operation) {
 		return
 	}
 	if c.given(path) && least < 1 {
-		c.e.ReportAt(path, fmt.Sprintf("a %s of 0 bytes is none", o.Kind), "blocks have at least one byte")
+		c.e.ReportAt(path, fmt.Sprintf("the block of a %s must have at least 1 byte", o.Kind), "")
 	}
 	if most > MaxBlock {
 		c.e.ReportAt(path, fmt.Sprintf("%s is out of range: 1B to %s are allowed", SizeText(most), SizeText(MaxBlock)), "")
@@ -232,8 +232,13 @@ func (c *checker) fits(path string, o *Operation, set *FileSet) {
 	case (o.Kind == Read || o.Kind == Write) && block > size && block <= MaxBlock:
 		c.e.ReportAt(at, fmt.Sprintf("a block of %s does not fit the files of the set %q, which have at most %s", SizeText(block), set.Name, SizeText(size)), "")
 	case o.Kind == Append && c.t.Direct:
-		if odd, is := set.Size.unaligned(); is || set.Size.Uniform != nil || set.Size.Lognormal != nil {
-			c.e.ReportAt(path, fmt.Sprintf("direct needs files whose sizes are multiples of %d bytes to append to, and those of the set %q are not (%s)", sector, set.Name, SizeText(odd)), "")
+		odd, is := set.Size.unaligned()
+		which := SizeText(odd)
+		if set.Size.Uniform != nil || set.Size.Lognormal != nil {
+			which, is = set.Size.Text(), true
+		}
+		if is {
+			c.e.ReportAt(path, fmt.Sprintf("direct needs files whose sizes are multiples of %d bytes to append to, and those of the set %q are not (%s)", sector, set.Name, which), "give the set such a size, or a list of them")
 		}
 	}
 	if c.t.Verify && o.Kind == Read && set.Blocks != WriteBlocks && set.Blocks != "" {

@@ -181,8 +181,6 @@ func exactlyOne(keys []string) func(*document.Examiner, string, *document.Value,
 			}
 		}
 		switch {
-		case len(has) == 0 && len(keys) == 1:
-			e.Report(v.Place, path, fmt.Sprintf("%q is missing", keys[0]), "")
 		case len(has) == 0:
 			e.Report(v.Place, path, "has none of "+strings.Join(keys, ", "), "give one of them")
 		case len(has) > 1:

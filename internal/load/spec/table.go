@@ -207,7 +207,7 @@ var cleanupShape = &document.Shape{Kind: document.ShapeObject, Hint: "write crea
 var timeoutsShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.Field{
 	{Name: "config", Default: "30s", Shape: timeoutShape, Doc: "For the config, from the opening of the stream."},
 	{Name: "prepare", Default: "30s", Shape: timeoutShape, Doc: "Without progress while files are prepared."},
-	{Name: "start", Default: "1m0s", Shape: timeoutShape, Doc: "For the start time, once an agent is ready. Under the policy all it counts once the last agent is."},
+	{Name: "start", Default: "1m0s", Shape: timeoutShape, Doc: "For the start time, once an agent is ready. Several agents under the policy all wait instead for as long as the others make progress in preparing."},
 	{Name: "silence", Default: "10s", Shape: timeoutShape, Doc: "Of an agent, until the controller pings it."},
 	{Name: "acknowledge", Default: "5s", Shape: timeoutShape, Doc: "For the reply to a ping, and for the acknowledgement of a result."},
 	{Name: "lease", Default: "30s", Shape: timeoutShape, Doc: "Of a controller's silence, until the agent ends the run."},
