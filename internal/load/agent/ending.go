@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/spec"
+	"github.com/pawl-dev/pawl/internal/load/workload"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -72,9 +73,17 @@ func (s *session) drop() {
 func (s *session) uncleaned(why string) {
 	s.unclean = true
 	if s.cleanup == nil {
-		s.cleanup = &loadpb.CleanupReport{LeftFiles: s.prepared.GetFiles()}
+		s.cleanup = s.left()
 	}
 	s.cleanup.Errors = append(s.cleanup.Errors, text(why))
+}
+
+// left accounts for a run of which nothing is deleted.
+func (s *session) left() *loadpb.CleanupReport {
+	if s.prepared == nil { // the preparation has ended early
+		return &loadpb.CleanupReport{LeftFiles: workload.Listed(s.job.Manifest)}
+	}
+	return &loadpb.CleanupReport{LeftFiles: s.prepared.GetFiles()}
 }
 
 // deletes returns what is deleted after the end of a run in that state.
@@ -97,7 +106,7 @@ func (s *session) clean() {
 		s.store()
 		return
 	case !deletes(s.test.Cleanup, s.state):
-		s.cleanup = &loadpb.CleanupReport{LeftFiles: s.prepared.GetFiles()}
+		s.cleanup = s.left()
 		s.store()
 		return
 	}

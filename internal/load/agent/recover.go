@@ -115,7 +115,7 @@ func (a *Agent) cleanUp(ctx context.Context, job workload.Job, t *trail) (*loadp
 		return nil, err
 	}
 	if !deletes(test.Cleanup, t.state()) {
-		return &loadpb.CleanupReport{}, nil
+		return &loadpb.CleanupReport{LeftFiles: workload.Listed(job.Manifest)}, nil
 	}
 	e, err := a.launch(job)
 	if err != nil {

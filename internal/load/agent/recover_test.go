@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -27,6 +28,11 @@ var (
 // killed leaves what an agent leaves that was killed after these events and three intervals, of
 // which the first is of the warm-up.
 func (b *bench) killed(events []machine.Event, reason string) *recording {
+	b.Helper()
+	return b.killedWith(config, events, reason)
+}
+
+func (b *bench) killedWith(config string, events []machine.Event, reason string) *recording {
 	b.Helper()
 	t, err := openTrail(b.agent.trails(), runID, "test")
 	for _, e := range events {
@@ -294,4 +300,35 @@ func TestInnermostRoot(t *testing.T) {
 	if got := a.rootOf("/tmp"); got != nil {
 		t.Errorf("/tmp: %v", got)
 	}
+}
+
+// What is kept is counted, also where the preparation has ended early or the agent was killed.
+func TestLeftFilesAreCounted(t *testing.T) {
+	t.Parallel()
+	const kept = config + "cleanup: {error: nothing, aborted: nothing}\n"
+	list := func(b *bench) {
+		b.Helper()
+		if err := os.WriteFile(b.agent.manifest(runID), []byte("{}\nd .\nd data\nf data/f0\nf data/f1\nm data\n"), 0o600); err != nil {
+			b.Error(err)
+		}
+	}
+	inBubble(t, func(b *bench) {
+		b.script.prepare = func(f *fake) { list(b); f.wait(time.Hour) }
+		c := b.open()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, ConfigYaml: kept})
+		c.until(loadpb.Status_STATUS_PREPARING)
+		synctest.Wait()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_ABORT})
+		if m := c.ended(statusAborted); m.GetResult().GetCleanup().GetLeftFiles() != 2 {
+			t.Errorf("aborted: %v", m)
+		}
+	})
+	inBubble(t, func(b *bench) {
+		b.killedWith(kept, untilRunning, "").f.Close()
+		list(b)
+		b.mended()
+		if _, result, _ := stored(t, b.agent, runID); result.GetCleanup().GetLeftFiles() != 2 {
+			t.Errorf("killed: %v", result)
+		}
+	})
 }

@@ -78,7 +78,7 @@ type session struct {
 	deadline time.Time // of the phase or the state; zero: none
 	lease    time.Duration
 	wait     time.Duration // for a config, from opened on
-	choked   bool // the outbox is full
+	choked   bool          // the outbox is full
 	sequence int64
 
 	trail      *trail

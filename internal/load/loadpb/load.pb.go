@@ -1820,7 +1820,8 @@ type CleanupReport struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	DeletedFiles   uint64                 `protobuf:"varint,1,opt,name=deleted_files,json=deletedFiles,proto3" json:"deleted_files,omitempty"`
 	DeletedFolders uint64                 `protobuf:"varint,2,opt,name=deleted_folders,json=deletedFolders,proto3" json:"deleted_folders,omitempty"`
-	// What the config keeps, or what could not be deleted.
+	// What the config keeps, or what could not be deleted. Where nothing was deleted, the files that
+	// were prepared; what operations have created or deleted since is not counted then.
 	LeftFiles uint64 `protobuf:"varint,3,opt,name=left_files,json=leftFiles,proto3" json:"left_files,omitempty"`
 	// The first of the errors, at most 10.
 	Errors        []string `protobuf:"bytes,4,rep,name=errors,proto3" json:"errors,omitempty"`
