@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"math/bits"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -183,20 +184,26 @@ func (l *layout) need() (n need) {
 			continue
 		}
 		files := (s.Count-index-1)/count + 1
-		bytes := files * uint64(s.sizes.least)
+		bytes := files * uint64(s.sizes.least) // a set has spec.MaxTotal at most
 		if s.sizes.least < s.sizes.most {
 			bytes = 0
 			for f := range l.files(s) {
-				bytes += uint64(s.size(f))
+				bytes = plus(bytes, uint64(s.size(f)))
 			}
 		}
 		n.files += files
-		n.bytes += bytes
+		n.bytes = plus(n.bytes, bytes)
 		if s.Blocks != spec.NoBlocks {
-			n.blocks += bytes
+			n.blocks = plus(n.blocks, bytes)
 		}
 	}
 	return n
+}
+
+// plus adds up to the greatest number, and no further.
+func plus(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	return sum | -carry
 }
 
 // check compares the need with what the agent allows.

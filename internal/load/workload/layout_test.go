@@ -145,3 +145,17 @@ func TestSecondEngine(t *testing.T) {
 	}
 	left(t, job, p.clean())
 }
+
+// TestTooMuch: sets that make more bytes together than a number holds exceed every limit (L10).
+func TestTooMuch(t *testing.T) {
+	t.Parallel()
+	config := "{name: much, mix: [{operation: read, files: s0}], files: ["
+	for i := range 16 {
+		config += fmt.Sprintf("{name: s%d, count: %d, size: 1TiB, allocate: sparse}, ", i, 1<<20)
+	}
+	job := newJob(t, config+"]}")
+	job.LimitBytes = 1 << 62
+	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetSubject() != "files" || !strings.Contains(faults[0].GetMessage(), "18446744073709551615 bytes") {
+		t.Error(faults)
+	}
+}
