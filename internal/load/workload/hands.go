@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"fmt"
 	"path/filepath"
 	"syscall"
 	"unsafe"
@@ -46,8 +47,15 @@ type check struct {
 	set     int
 	file    uint64
 	offset  int64
-	got     []byte
+	got     []byte // as far as something was written
+	short   bool   // the file ends before that
 	err     error
+}
+
+// expect notes what an operation has read of a file, of which n bytes were wanted.
+func (c *check) expect(at int, f target, offset, n int64, got []byte) {
+	want := int(min(n, max(f.size-offset, 0)))
+	*c = check{pending: true, set: at, file: f.content, offset: offset, got: got[:min(len(got), want)], short: len(got) < want}
 }
 
 // A target is the file of an operation.
@@ -93,7 +101,7 @@ func (t *thread) read(o *operation) (int64, syscall.Errno) {
 	got, errno := pread(f.fd, t.buffer[:n], offset)
 	t.done(f)
 	if t.verifies {
-		t.check.pending, t.check.set, t.check.file, t.check.offset, t.check.got = true, o.setAt, f.content, offset, t.buffer[:min(got, int(max(f.size-offset, 0)))]
+		t.check.expect(o.setAt, f, offset, n, t.buffer[:got])
 	}
 	if errno == 0 {
 		n = int64(got)
@@ -566,6 +574,10 @@ func (t *thread) verify(errno syscall.Errno) syscall.Errno {
 	}
 	s := t.layout.sets[t.check.set]
 	if t.check.err = t.contents[t.check.set].verify(t.check.got, t.check.file, t.check.offset, s.Blocks != spec.WriteBlocks); t.check.err != nil {
+		return errVerify
+	}
+	if t.check.short {
+		t.check.err = fmt.Errorf("the file ends at offset %d, before what was written", t.check.offset+int64(len(t.check.got)))
 		return errVerify
 	}
 	return 0

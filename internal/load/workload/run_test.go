@@ -239,6 +239,24 @@ verify: true
 	}
 }
 
+// TestLostData: a file that is shorter than what was written is found, by both engines (L9).
+func TestLostData(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"threads", "uring"} {
+		job := newJob(t, "{name: lost, engine: "+engine+", files: [{name: data, count: 1, size: 64KiB}], mix: [{operation: read, block: 64KiB}], count: 10, verify: true}")
+		p := start(t, job)
+		p.prepare()
+		if err := os.Truncate(filepath.Join(job.Root, "load/01RUN/agent-0/data/f0"), 5000); err != nil {
+			t.Fatal(err)
+		}
+		p.run(soon())
+		_, _, f := p.finished()
+		if e := f.GetError(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_VERIFICATION || !strings.Contains(e.GetMessage(), "the file ends at offset 5000, before what was written") {
+			t.Error(engine, e)
+		}
+	}
+}
+
 // TestShared: agents that share a set create a part of it each, use all of it, keep what is there, and delete
 // their part.
 func TestShared(t *testing.T) {
