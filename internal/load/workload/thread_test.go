@@ -185,6 +185,28 @@ func TestLateOperation(t *testing.T) {
 	}
 }
 
+// TestLateWarmup: what a thread that hangs over the end of the warm-up has done before is not in the totals.
+func TestLateWarmup(t *testing.T) {
+	t.Parallel()
+	r := runHere(t, newJob(t, "{name: late, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: read}], warmup: 200ms, interval: 100ms, duration: 1s}"))
+	c := newCollector(r, func(*enginepb.EngineFrame) {})
+	c.overdue(r.start + 350e6)
+	th := r.threads[0]
+	hand := func(interval, next int64, operations uint64) {
+		<-th.spare // as rotate does
+		th.slot.interval = interval
+		th.slot.cell(0, false).operations = operations
+		c.take(handover{th, th.slot, next, th.pacer})
+	}
+	hand(0, 3, 5)
+	hand(3, 4, 7)
+	th.slot = newSlot()
+	c.finish(th)
+	if n, _, _ := total(t, c.finished(), "read"); n != 7 {
+		t.Errorf("%d operations in all: want 7", n)
+	}
+}
+
 // TestPlan: a plan has what the preparation creates, and leaves nothing behind.
 func TestPlan(t *testing.T) {
 	t.Parallel()
