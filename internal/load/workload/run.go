@@ -4,6 +4,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -427,16 +428,29 @@ func (r *run) begun() (s *loadpb.Started, n int) {
 	return s, n
 }
 
-// syncAtEnd makes all that was written durable. Files that are open are synced one by one.
+// syncAtEnd makes all that was written durable, unless the run has ended early. Files that are open are synced one
+// by one. No budget covers an error of it: it is about everything that was written.
 func (r *run) syncAtEnd() {
-	if r.test.Sync != spec.SyncAtEnd || r.test.Engine == spec.Null {
+	if r.test.Sync != spec.SyncAtEnd || r.test.Engine == spec.Null || r.stopped.Load() {
 		return
 	}
-	var err error
+	err := r.syncAll()
+	if err == nil {
+		return
+	}
+	err = fmt.Errorf("sync at the end: %w", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.samples) < maxErrors {
+		r.samples = append(r.samples, err.Error())
+	}
+	r.fault = &fault{code: codeOf(err), subject: "sync", err: err}
+}
+
+func (r *run) syncAll() (err error) {
 	for at, s := range r.sets {
 		if _, uses := r.uses(s); s.grows || r.threads[0].opened[at] == nil && uses[spec.Write] || r.threads[0].appends[at] == nil && uses[spec.Append] {
-			err = unix.Syncfs(r.dir.fd)
-			break
+			return errors.Join(err, unix.Syncfs(r.dir.fd))
 		}
 		for _, fd := range append(r.threads[0].opened[at], r.threads[0].appends[at]...) {
 			if e := unix.Fsync(int(fd)); e != nil && err == nil {
@@ -444,8 +458,5 @@ func (r *run) syncAtEnd() {
 			}
 		}
 	}
-	if err != nil {
-		r.fail(classOf(err), fmt.Errorf("sync at the end: %w", err))
-		r.stopped.Store(true)
-	}
+	return err
 }

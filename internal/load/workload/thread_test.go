@@ -5,12 +5,14 @@ package workload
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -204,6 +206,24 @@ func TestLateWarmup(t *testing.T) {
 	c.finish(th)
 	if n, _, _ := total(t, c.finished(), "read"); n != 7 {
 		t.Errorf("%d operations in all: want 7", n)
+	}
+}
+
+// TestSyncFails: a final sync that fails fails the run, whatever the budget; an aborted run does none.
+func TestSyncFails(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{"", ", {operation: create, files: made}"} {
+		r := runHere(t, newJob(t, "{name: sync, files: [{name: data, count: 1, size: 4KiB}, {name: made}], mix: [{operation: write, files: data}"+more+"], sync: end, errors: {percent: 100}}"))
+		closeAll(r.threads[0].opened[0])
+		r.threads[0].opened[0][0] = -1
+		r.stopped.Store(true)
+		if r.syncAtEnd(); r.fault != nil {
+			t.Error(r.fault)
+		}
+		r.stopped.Store(false)
+		if r.syncAtEnd(); r.fault == nil || !errors.Is(r.fault, syscall.EBADF) || len(r.samples) != 1 {
+			t.Errorf("%v, %q", r.fault, r.samples)
+		}
 	}
 }
 
