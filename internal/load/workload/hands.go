@@ -32,6 +32,7 @@ type hands struct {
 	pools    []pool
 	cursors  []cursor // by operation
 	buffer   []byte   // for reading
+	rides    [][]byte // for the operations in a ring
 	name     []byte   // of a file, ended by 0
 	other    []byte   // the name after a rename
 	how      unix.OpenHow

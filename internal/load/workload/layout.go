@@ -3,10 +3,14 @@
 package workload
 
 import (
+	"context"
+	"fmt"
 	"math/bits"
 	"path"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
@@ -172,7 +176,9 @@ func (l *layout) files(s *set) func(func(uint64) bool) {
 // A need is what a job will create before it runs. Blocks are those of its bytes that take space.
 type need struct{ files, folders, bytes, blocks uint64 }
 
-func (l *layout) need() (n need) {
+// need counts what the job needs. Sizes that are drawn are drawn one by one, which takes a while with millions of
+// files: ctx ends it.
+func (l *layout) need(ctx context.Context) (n need, err error) {
 	n.folders = 1
 	if l.prefix != "" {
 		n.folders++
@@ -188,7 +194,9 @@ func (l *layout) need() (n need) {
 		if s.sizes.least < s.sizes.most {
 			bytes = 0
 			for f := range l.files(s) {
-				bytes = plus(bytes, uint64(s.size(f)))
+				if bytes = plus(bytes, uint64(s.size(f))); f>>12&0xf == 0 && ctx.Err() != nil {
+					return n, ctx.Err()
+				}
 			}
 		}
 		n.files += files
@@ -197,7 +205,64 @@ func (l *layout) need() (n need) {
 			n.blocks = plus(n.blocks, bytes)
 		}
 	}
-	return n
+	return n, nil
+}
+
+// uses returns the longest block of a set's operations, and their kinds.
+func (l *layout) uses(s *set) (most int64, kinds map[spec.Kind]bool) {
+	kinds = map[spec.Kind]bool{}
+	for _, m := range l.test.Mix {
+		if m.Files != s.Name {
+			continue
+		}
+		kinds[m.Kind] = true
+		_, long := m.Block.Range()
+		if m.Kind == spec.Create {
+			long = min(long, slice)
+		}
+		most = max(most, long)
+	}
+	if s.grows { // what ensure creates
+		most = max(most, slice)
+	}
+	return most, kinds
+}
+
+// longest returns the longest block, in whole pages.
+func (l *layout) longest() int {
+	out := 1 << 16
+	for _, s := range l.sets {
+		most, _ := l.uses(s)
+		out = max(out, (int(most)+page-1)/page*page)
+	}
+	return out
+}
+
+// buffers refuses a job whose buffers would not fit into the memory.
+func (l *layout) buffers() error {
+	if l.test.Engine == spec.Null {
+		return nil
+	}
+	contents := map[int]bool{}
+	for _, s := range l.sets {
+		contents[s.Content.Compressible] = true
+	}
+	longest := l.longest()
+	each := longest + len(contents)*(period+longest)
+	hint := "use fewer jobs or smaller blocks"
+	if l.test.Engine == spec.Uring {
+		each += l.test.Depth * longest
+		hint = "use fewer jobs, less depth or smaller blocks"
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return fmt.Errorf("read the size of the memory: %w", err)
+	}
+	total := uint64(info.Totalram) * uint64(info.Unit)
+	if n := uint64(l.test.Jobs) * uint64(each); n > total/2 {
+		return invalid("jobs", hint, "jobs: buffers of %d jobs with blocks of %d bytes take %d bytes, which is more than half of the memory", l.test.Jobs, longest, n)
+	}
+	return nil
 }
 
 // plus adds up to the greatest number, and no further.

@@ -5,12 +5,14 @@ package workload
 import (
 	"bytes"
 	"compress/flate"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 )
@@ -155,7 +157,31 @@ func TestTooMuch(t *testing.T) {
 	}
 	job := newJob(t, config+"]}")
 	job.LimitBytes = 1 << 62
-	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetSubject() != "files" || !strings.Contains(faults[0].GetMessage(), "18446744073709551615 bytes") {
+	if _, faults := Plan(t.Context(), job); len(faults) != 1 || faults[0].GetSubject() != "files" || !strings.Contains(faults[0].GetMessage(), "18446744073709551615 bytes") {
 		t.Error(faults)
+	}
+}
+
+// TestMemory: buffers that do not fit into the memory are refused before anything is created, those of a ring included.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: memory, engine: uring, depth: 4096, files: [{name: data, count: 1, size: 1GiB}], mix: [{operation: read, block: 1GiB}]}")
+	if _, faults := Plan(t.Context(), job); len(faults) == 0 || faults[0].GetSubject() != "jobs" {
+		t.Error(faults)
+	}
+	if e := start(t, job).refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID || e.GetSubject() != "jobs" || len(tree(t, job.Root)) > 0 {
+		t.Error(e)
+	}
+}
+
+// TestPlanEnds: a plan of files whose sizes take minutes to draw ends with its caller.
+func TestPlanEnds(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, fmt.Sprintf("{name: many, files: [{name: data, count: %d, size: {lognormal: {mean: 4KiB, deviation: 4KiB, min: 0B, max: 1MiB}}}], mix: [{operation: read, block: 1B}]}", 1<<30))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, faults := Plan(ctx, job); len(faults) != 1 || !strings.Contains(faults[0].GetMessage(), "deadline exceeded") || time.Since(began) > 20*time.Second {
+		t.Error(faults, time.Since(began))
 	}
 }

@@ -25,28 +25,36 @@ const (
 // prepared is what is ready for a run.
 type prepared struct {
 	*layout
-	dir   *folder // the run's
-	align int     // of direct I/O; 0 without it
+	wanted need
+	dir    *folder // the run's
+	align  int     // of direct I/O; 0 without it
 }
 
 // prepare creates what the layout needs and calls progress each second. It returns as soon as ctx ends.
 func (l *layout) prepare(ctx context.Context, progress func(*loadpb.Progress)) (*prepared, *loadpb.PrepareStats, error) {
-	p := &preparation{layout: l, wanted: l.need(), began: time.Now(), latencies: stats.Table{}}
-	if err := p.wanted.check(l.job); err != nil {
+	if err := l.buffers(); err != nil {
 		return nil, nil, err
 	}
+	wanted, err := l.need(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := wanted.check(l.job); err != nil {
+		return nil, nil, err
+	}
+	p := &preparation{layout: l, wanted: wanted, began: time.Now(), latencies: stats.Table{}}
 	if err := p.open(); err != nil {
 		return nil, nil, err
 	}
 	defer p.manifest.close()
 	stop := each(time.Second, func() { progress(p.progress()) })
-	err := p.create(ctx, progress)
+	err = p.create(ctx, progress)
 	stop()
 	if err != nil {
 		p.dir.close()
 		return nil, nil, err
 	}
-	return &prepared{l, p.dir, p.align}, &loadpb.PrepareStats{
+	return &prepared{l, wanted, p.dir, p.align}, &loadpb.PrepareStats{
 		Seconds: time.Since(p.began).Seconds(), Files: p.files.Load(), Folders: p.folders, Bytes: p.bytes.Load(),
 		KeptFiles: p.kept, Operations: p.latencies.Proto(),
 	}, nil

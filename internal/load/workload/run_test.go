@@ -304,7 +304,7 @@ func TestDirect(t *testing.T) {
 	if e := start(t, job).refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID || e.GetSubject() != "direct" || !strings.Contains(e.GetMessage(), "tmpfs") {
 		t.Error(e)
 	}
-	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetSubject() != "direct" {
+	if _, faults := Plan(t.Context(), job); len(faults) != 1 || faults[0].GetSubject() != "direct" {
 		t.Error(faults)
 	}
 }

@@ -83,7 +83,7 @@ func (t *thread) loop(start int64) {
 			t.run.fail(otherError, err)
 			t.run.stopped.Store(true)
 		} else {
-			defer t.flights.release()
+			defer t.flights.close()
 		}
 	}
 	t.now = t.clock.until(start, t.precise)

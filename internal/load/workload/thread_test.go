@@ -39,10 +39,11 @@ func prepareHere(t testing.TB, job Job) *prepared {
 // runHere returns a run of a job in this process, whose threads have not begun.
 func runHere(t testing.TB, job Job) *run {
 	t.Helper()
-	r, err := newRun(prepareHere(t, job), newClock(), 0)
+	r, err := newRun(prepareHere(t, job), newClock())
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.startAt(0)
 	return r
 }
 
@@ -231,7 +232,7 @@ func TestSyncFails(t *testing.T) {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	job := newJob(t, "{name: plan, files: [{name: data, count: 33, size: {uniform: {min: 1B, max: 9000B}}, tree: {width: 3, depth: 2}}], mix: [{operation: read, block: 1B}], warmup: 1s, duration: 2s}")
-	plan, faults := Plan(job)
+	plan, faults := Plan(t.Context(), job)
 	if len(faults) > 0 || plan.GetRunSeconds() != 3 || plan.GetPrepareSeconds() <= 0 || plan.GetFreeBytes() == 0 || plan.GetFileSystem() == "" {
 		t.Error(plan, faults)
 	}
@@ -243,11 +244,11 @@ func TestPlan(t *testing.T) {
 		t.Errorf("planned %v, done %v", plan, done)
 	}
 	job.Config = "{name: plan, mix: []}"
-	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID {
+	if _, faults := Plan(t.Context(), job); len(faults) != 1 || faults[0].GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID {
 		t.Error(faults)
 	}
 	job.Config, job.Root = "{name: plan, files: [{name: data}], mix: [{operation: create}]}", "/nonexistent"
-	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetSubject() != "/nonexistent" {
+	if _, faults := Plan(t.Context(), job); len(faults) != 1 || faults[0].GetSubject() != "/nonexistent" {
 		t.Error(faults)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
 
@@ -31,7 +29,7 @@ type flights struct {
 	free []int
 }
 
-// newFlights makes a ring and what it reads into and writes from.
+// newFlights makes a ring, whose operations read into and write from the buffers of the thread.
 func (t *thread) newFlights() (*flights, error) {
 	depth := t.layout.test.Depth
 	r, err := newRing(depth)
@@ -40,21 +38,10 @@ func (t *thread) newFlights() (*flights, error) {
 	}
 	f := &flights{ring: r, all: make([]flight, depth), free: make([]int, 0, depth)}
 	for i := range f.all {
-		if f.all[i].buffer, err = alignedBuffer(len(t.buffer)); err != nil {
-			r.close()
-			return nil, err
-		}
+		f.all[i].buffer = t.rides[i]
 		f.free = append(f.free, i)
 	}
 	return f, nil
-}
-
-// release gives the ring and the buffers back.
-func (f *flights) release() {
-	f.close()
-	for i := range f.all {
-		_ = unix.Munmap(f.all[i].buffer) // it is one that Mmap has returned
-	}
 }
 
 // rideRing runs operations by a ring until the end of the run, and returns when all of them are complete.
