@@ -54,6 +54,7 @@ shared: `+strconv.FormatBool(shared)+`
 files: [{name: data, count: 4, size: 4KiB}]
 mix: [{operation: delete}, {operation: create}, {operation: append}]
 errors: {percent: 100}
+cleanup: nothing
 count: 200
 `)
 		outside := t.TempDir()

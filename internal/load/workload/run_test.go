@@ -261,7 +261,7 @@ func TestLostData(t *testing.T) {
 // their part.
 func TestShared(t *testing.T) {
 	t.Parallel()
-	first := newJob(t, "{name: shared, shared: true, verify: true, files: [{name: data, count: 5, size: 64KiB}], mix: [{operation: read, access: sequential}, {operation: write}], count: 500}")
+	first := newJob(t, "{name: shared, shared: true, cleanup: nothing, verify: true, files: [{name: data, count: 5, size: 64KiB}], mix: [{operation: read, access: sequential}, {operation: write}], count: 500}")
 	first.AgentCount = 2
 	second := first
 	second.AgentIndex, second.Manifest = 1, first.Manifest+"2"
