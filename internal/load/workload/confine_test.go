@@ -102,6 +102,22 @@ func TestForeignFolder(t *testing.T) {
 	}
 }
 
+// TestForeignFile: a file of another size in a shared folder is refused, and the cleanup leaves it.
+func TestForeignFile(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: foreign, shared: true, files: [{name: data, count: 3, size: 4KiB}], mix: [{operation: read}]}")
+	theirs := filepath.Join(job.Root, "load/01RUN/data/f1")
+	write(t, theirs, "precious")
+	p := start(t, job)
+	if e := p.refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED || !strings.Contains(e.GetMessage(), "exists already, with 8 bytes in place of 4096") || e.GetHint() == "" {
+		t.Error(e)
+	}
+	p.clean()
+	if diff := cmp.Diff([]string{"load", "load/01RUN", "load/01RUN/data", "load/01RUN/data/f1"}, tree(t, job.Root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestTargets: a target is beneath the root, whether relative or absolute.
 func TestTargets(t *testing.T) {
 	t.Parallel()

@@ -251,7 +251,10 @@ func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) erro
 		if p.test.Shared {
 			if size, there, err := p.dir.has(name); err != nil {
 				return err
-			} else if there && size == s.size(f) {
+			} else if there && size != s.size(f) {
+				whole := filepath.Join(p.dir.name, name)
+				return &fault{loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, whole, "every run needs an id of its own", fmt.Errorf("the file %s exists already, with %d bytes in place of %d", whole, size, s.size(f))}
+			} else if there {
 				p.kept++
 				p.files.Add(1)
 				continue
