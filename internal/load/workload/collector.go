@@ -53,7 +53,7 @@ func newCollector(r *run, emit func(*enginepb.EngineFrame)) *collector {
 // take adds a slot and gives it back.
 func (c *collector) take(h handover) {
 	c.add(h.slot)
-	for i := h.slot.interval + 1; i < h.next; i++ { // in which it has begun nothing
+	for i := max(h.slot.interval+1, c.first); i < h.next; i++ { // in which it has begun nothing
 		if n := h.backlog(c.run.boundary(i)); n > 0 {
 			c.at(i).backlog += n
 		}
@@ -77,6 +77,9 @@ func (c *collector) finish(t *thread) {
 func (c *collector) add(s *slot) {
 	if s.interval < c.run.warm && c.first >= c.run.warm {
 		return
+	}
+	if s.interval < c.first {
+		s.backlog = 0 // it is of a moment that has been emitted
 	}
 	c.at(s.interval).add(s)
 }

@@ -209,7 +209,7 @@ func (t *thread) rotate() {
 	if measures {
 		t.left = t.run.share(t.index)
 	}
-	t.slot.backlog += t.backlog(t.boundary)
+	t.slot.backlog = t.backlog(t.boundary)
 	t.boundary = t.run.boundary(next)
 	select {
 	case s := <-t.spare:

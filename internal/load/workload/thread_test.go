@@ -188,6 +188,24 @@ func TestLateOperation(t *testing.T) {
 	}
 }
 
+// TestLateBacklog: the backlog of an interval is that of its end, and not that of several moments together, when a
+// thread hangs for a while.
+func TestLateBacklog(t *testing.T) {
+	t.Parallel()
+	r := runHere(t, newJob(t, "{name: late, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: read}], rate: 1000, interval: 100ms, duration: 1s}"))
+	var got []uint64
+	c := newCollector(r, func(f *enginepb.EngineFrame) { got = append(got, f.GetInterval().GetBacklog()) })
+	th := r.threads[0]
+	th.due = float64(r.start)
+	<-th.spare // as rotate does
+	th.slot.backlog = 100
+	c.overdue(r.start + 350e6)
+	c.take(handover{th, th.slot, 5, th.pacer})
+	if diff := cmp.Diff([]uint64{0, 0, 301, 401, 501}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestLateWarmup: what a thread that hangs over the end of the warm-up has done before is not in the totals.
 func TestLateWarmup(t *testing.T) {
 	t.Parallel()
