@@ -147,18 +147,22 @@ func (t *thread) append(o *operation) (int64, syscall.Errno) {
 
 // data returns what is written at an offset. Filling a large buffer is no part of the operation.
 func (t *thread) data(o *operation, file uint64, offset, n int64) []byte {
-	c := t.contents[o.setAt]
-	var b []byte
-	if t.verifies {
-		b = c.at(file, offset, int(n))
-	} else {
-		t.fresh++
-		b = c.freshBlock(int(n), blend(file, t.fresh))
+	if n <= 1<<16 {
+		return t.filled(o, file, offset, n)
 	}
-	if n > 1<<16 {
-		t.begin = t.clock.now()
-	}
+	began := t.clock.now()
+	b := t.filled(o, file, offset, n)
+	t.begin += t.clock.now() - began
 	return b
+}
+
+func (t *thread) filled(o *operation, file uint64, offset, n int64) []byte {
+	c := t.contents[o.setAt]
+	if t.verifies {
+		return c.at(file, offset, int(n))
+	}
+	t.fresh++
+	return c.freshBlock(int(n), blend(file, t.fresh))
 }
 
 func (t *thread) create(o *operation) (int64, syscall.Errno) {

@@ -188,6 +188,39 @@ func TestLateOperation(t *testing.T) {
 	}
 }
 
+// TestFillingIsNotTimed: filling a buffer is no part of an operation, and what comes before it, such as the opening,
+// is one; operations that a ring is given together begin one after the other.
+func TestFillingIsNotTimed(t *testing.T) {
+	t.Parallel()
+	const long = int64(1e12)
+	r := runHere(t, newJob(t, "{name: fill, files: [{name: data, count: 1, size: 1MiB}], mix: [{operation: write, block: 1MiB}]}"))
+	th := r.threads[0]
+	begun := th.clock.now() - long
+	th.begin = begun
+	th.data(th.operations[0], 1, 0, 1<<20)
+	if took := th.begin - begun; took <= 0 || took >= long {
+		t.Errorf("the beginning has moved by %d ns", took)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	th = runHere(t, newJob(t, "{name: fill, engine: uring, depth: 4, files: [{name: data, count: 1, size: 1MiB}], mix: [{operation: read}]}")).threads[0]
+	var err error
+	if th.flights, err = th.newFlights(); err != nil {
+		t.Fatal(err)
+	}
+	defer th.flights.close()
+	th.now, th.turn = th.clock.now()-long, math.MaxInt64
+	th.fill()
+	for i, f := range th.flights.all {
+		if f.begin < th.now+long {
+			t.Errorf("operation %d begins %d ns before it is submitted", i, th.now+long-f.begin)
+		}
+	}
+	for len(th.flights.free) < len(th.flights.all) {
+		th.drain(th.clock.now() + turnEvery)
+	}
+}
+
 // TestLateBacklog: the backlog of an interval is that of its end, and not that of several moments together, when a
 // thread hangs for a while.
 func TestLateBacklog(t *testing.T) {

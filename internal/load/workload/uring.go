@@ -73,7 +73,7 @@ func (t *thread) fill() {
 func (t *thread) submit(o *operation) {
 	id := t.flights.free[len(t.flights.free)-1]
 	f := &t.flights.all[id]
-	f.o, f.begin, f.due = o, t.now, int64(t.due)
+	f.o, f.begin, f.due = o, t.clock.now(), int64(t.due)
 	code, flags := uint8(opRead), t.directFlag()
 	if o.kind == spec.Write {
 		code, flags = opWrite, flags|syscall.O_WRONLY|t.dsync
@@ -87,7 +87,9 @@ func (t *thread) submit(o *operation) {
 	offset, n := t.place(o, spot, f.target.size)
 	f.offset, f.block = offset, f.buffer[:n]
 	if code == opWrite {
+		began := t.clock.now()
 		t.load(f)
+		f.begin += t.clock.now() - began // filling is no part of the operation
 	}
 	t.flights.free = t.flights.free[:len(t.flights.free)-1]
 	t.flights.push(code, f.target.fd, f.block, offset, uint64(id))
