@@ -20,6 +20,8 @@ import (
 const (
 	slice = 1 << 20 // written at once
 	batch = 1024    // files that are noted in the manifest at once
+	// What is written without a sync: a long one would look like a preparation that does not go on.
+	unsynced = 64 << 20
 )
 
 // prepared is what is ready for a run.
@@ -72,6 +74,8 @@ type preparation struct {
 	kept     uint64
 
 	files, bytes atomic.Uint64 // done
+	passed       atomic.Uint64 // folders, made or there
+	small        atomic.Uint64 // bytes of files without a sync of their own
 
 	mu        sync.Mutex
 	latencies stats.Table
@@ -131,6 +135,7 @@ func (p *preparation) openRun(target *folder) error {
 	if made {
 		p.folders++
 	}
+	p.passed.Add(1)
 	if p.prefix == "" {
 		return nil
 	}
@@ -161,6 +166,7 @@ func (p *preparation) mkdirs(names []string) error {
 		if made {
 			p.folders++
 		}
+		p.passed.Add(1)
 	}
 	return nil
 }
@@ -289,12 +295,29 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 			return err
 		}
 		p.files.Add(1)
+		if n >= slice {
+			continue
+		}
+		if err := p.syncSmall(n + page); err != nil { // its blocks, and its entry in the folder
+			return err
+		}
 	}
 	if latencies.Count() > 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		key := stats.Key{Operation: "write", SizeClass: sizeClasses[classOfSize(slice)]}
 		p.latencies.Merge(stats.Table{key: {Operations: latencies.Count(), Bytes: written, Service: *latencies}})
+	}
+	return nil
+}
+
+// syncSmall syncs the file system now and then.
+func (p *preparation) syncSmall(bytes uint64) error {
+	if n := p.small.Add(bytes); n/unsynced == (n-bytes)/unsynced {
+		return nil
+	}
+	if err := unix.Syncfs(p.dir.fd); err != nil {
+		return pathFault("sync", p.dir.name, err)
 	}
 	return nil
 }
@@ -324,6 +347,7 @@ func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *con
 }
 
 func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, file uint64, size int64, c *content, latencies *histogram.Histogram) (written uint64, err error) {
+	synced := int64(0)
 	for at := int64(0); at < size && ctx.Err() == nil; {
 		began := time.Now()
 		n, err := unix.Pwrite(fd, c.at(s.content(file), at, int(min(slice, size-at))), at)
@@ -337,11 +361,13 @@ func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, fi
 		at += int64(n)
 		written += uint64(n)
 		p.bytes.Add(uint64(n))
-	}
-	if size >= slice { // smaller ones are left to the sync at the end
+		if at-synced < unsynced && (at < size || size < slice) { // smaller files are synced together
+			continue
+		}
 		if err := unix.Fdatasync(fd); err != nil {
 			return written, pathFault("sync", whole, err)
 		}
+		synced = at
 	}
 	if p.test.Direct {
 		_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // the cache is not to be written back during the run
@@ -350,7 +376,7 @@ func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, fi
 }
 
 func (p *preparation) progress() *loadpb.Progress {
-	out := &loadpb.Progress{Phase: "prepare", Done: p.files.Load(), Total: p.wanted.files, Bytes: p.bytes.Load()}
+	out := &loadpb.Progress{Phase: "prepare", Done: p.files.Load() + p.passed.Load(), Total: p.wanted.files + p.wanted.folders, Bytes: p.bytes.Load()}
 	if took := time.Since(p.began).Seconds(); took > 0 {
 		out.BytesPerSecond = float64(out.Bytes) / took
 	}

@@ -279,6 +279,24 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
+// TestPreparingGoesOn: folders are progress, too, and everything together is the total.
+func TestPreparingGoesOn(t *testing.T) {
+	t.Parallel()
+	l, err := newLayout(newJob(t, "{name: progress, files: [{name: data, count: 1, size: 4KiB, tree: {width: 10, depth: 2}}, {name: more}], mix: [{operation: read, files: data}, {operation: create, files: more}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	p, _, err := l.prepare(t.Context(), func(p *loadpb.Progress) { got = append(got, fmt.Sprintf("%d of %d", p.GetDone(), p.GetTotal())) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.dir.close()
+	if diff := cmp.Diff([]string{"114 of 115", "115 of 115"}, got); diff != "" { // as each set begins
+		t.Error(diff)
+	}
+}
+
 // TestPlan: a plan has what the preparation creates, and leaves nothing behind.
 func TestPlan(t *testing.T) {
 	t.Parallel()
