@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -46,7 +47,9 @@ or the token in --token-file. docs/load-protocol.md has the protocol.
 
 --metrics serves metrics for Prometheus over HTTP, to this machine only.
 
-Ctrl-C ends a run that is on, as if its controller had been lost; its result is kept.`
+Ctrl-C ends a run that is on, as if its controller had been lost; its result is kept. The agent
+ends when what the run had created is deleted. A second Ctrl-C ends it at once, and the next start
+deletes the rest.`
 
 // An agentCommand is the flags of pawl agent.
 type agentCommand struct {
@@ -97,13 +100,16 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 	defer signals.IgnoreClosedPipes()()
 	m := metrics.New(version())
 	config.Hooks = m.Agent()
+	var l net.Listener
+	config.Ready = func() {
+		fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, l.Addr(), strings.Join(s.roots, ", "))
+	}
 	g, err := agent.New(config)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	l, err := listenAgent(s.listen)
-	if err != nil {
+	if l, err = listenAgent(s.listen); err != nil {
 		return err
 	}
 	if s.metrics != "" {
@@ -113,7 +119,6 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 		}
 		defer end()
 	}
-	fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, l.Addr(), strings.Join(s.roots, ", "))
 	return g.Serve(ctx, l, secure)
 }
 
@@ -168,11 +173,17 @@ func parseRoot(text string) (r agent.Root, err error) {
 		if !ok {
 			return r, usage("", "--root %q: %q is not a size; %s", text, parts[1], form)
 		}
+		if n == 0 {
+			return r, usage("leave it out for no limit", "--root %q: a limit of 0 bytes: want 1 or more", text)
+		}
 		r.Bytes = uint64(n)
 	}
 	if len(parts) > 2 {
 		if r.Files, err = strconv.ParseUint(parts[2], 10, 63); err != nil {
 			return r, usage("", "--root %q: %q is not a number of files; %s", text, parts[2], form)
+		}
+		if r.Files == 0 {
+			return r, usage("leave it out for no limit", "--root %q: a limit of 0 files: want 1 or more", text)
 		}
 	}
 	if r.Path, err = filepath.Abs(parts[0]); err != nil {
@@ -224,22 +235,28 @@ func listenAgent(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenSocket opens a socket that only this user can use. One that a dead process has left is
-// replaced.
+// listenSocket opens a socket that only this user can use, from its beginning on. One that a dead
+// process has left is replaced.
 func listenSocket(path string) (net.Listener, error) {
-	if c, err := net.Dial("unix", path); err == nil {
+	c, err := net.Dial("unix", path)
+	switch {
+	case err == nil:
 		_ = c.Close() // it was only tried
+		fallthrough
+	case errors.Is(err, syscall.EAGAIN): // its queue is full
 		return nil, &pawl.Error{Kind: pawl.Conflict, Message: "another process listens on " + path, Hint: "give --listen another path"}
-	}
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-		_ = os.Remove(path) // listening fails if it stays
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+			_ = os.Remove(path) // listening fails if it stays
+		}
+	case !errors.Is(err, fs.ErrNotExist):
 		return nil, usage("", "--listen unix:%s: %s", path, err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
+	mask := syscall.Umask(0o177)
+	l, err := net.Listen("unix", path)
+	syscall.Umask(mask)
+	if err != nil {
+		return nil, usage("", "--listen unix:%s: %s", path, err)
 	}
 	return l, nil
 }

@@ -28,7 +28,7 @@ import (
 
 const (
 	lockTime   = 5 * time.Second  // for the engine of an agent that was killed to end
-	quitTime   = 30 * time.Second // for runs to end when the agent does
+	quitTime   = 30 * time.Second // for controllers to be told of the end of the agent; then their connections are cut
 	sweepEvery = time.Hour
 	maxMessage = 4 << 20 // bytes of a message that is received
 )
@@ -49,6 +49,7 @@ type Agent struct {
 	run     string     // its id
 	newest  *session   // the last one that has begun
 	view    *loadpb.RunView
+	viewed  *session // whose run the view shows
 }
 
 // New returns an agent. The error is of kind Invalid for what is wrong with the Config, and of
@@ -79,8 +80,9 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Close frees the state folder. Serve has returned, or was never called.
-func (a *Agent) Close() { a.lock.Release() }
+// Close frees the state folder, unless an engine that nothing ends still has it. Serve has returned,
+// or was never called.
+func (a *Agent) Close() { a.lock.HandOver() }
 
 func (a *Agent) now() time.Time { return a.config.Clock() }
 
@@ -135,13 +137,14 @@ func (a *Agent) end(s *session) {
 }
 
 // Serve cleans up after an agent that was killed, and then serves a listener until ctx ends.
-// Runs that are on are ended then. TLS is nil where only this machine reaches the listener.
+// A run that is on is ended then, and Serve returns when what it had created is deleted or its engine
+// makes no progress. TLS is nil where only this machine reaches the listener.
 // Serve is called once.
 func (a *Agent) Serve(ctx context.Context, l net.Listener, config *tls.Config) error {
 	if err := CheckListener(l.Addr(), config, a.config.Token); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := a.mend(); err != nil {
+	if err := a.mend(ctx); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	a.sweep()
@@ -156,6 +159,9 @@ func (a *Agent) Serve(ctx context.Context, l net.Listener, config *tls.Config) e
 		defer stopped.Stop()
 		s.GracefulStop()
 	}()
+	if ctx.Err() == nil {
+		a.config.Ready()
+	}
 	err := s.Serve(l)
 	if ctx.Err() == nil {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)

@@ -114,7 +114,7 @@ func (s *session) prepare() {
 // schedule takes a start time.
 func (s *session) schedule(at int64) {
 	s.reading = read(s.a.config.Clock, s.a.monotonic)
-	ahead := time.Duration(at - s.reading.unix)
+	ahead := time.Duration(max(at, 0) - s.reading.unix)
 	switch {
 	case ahead <= 0:
 		s.fail(lifecycle.AgentStartPast, loadpb.ErrorCode_ERROR_CODE_START_IN_PAST, "the start time was %s ago by the agent's clock", -ahead)
@@ -143,8 +143,8 @@ func (s *session) fail(event machine.Event, code loadpb.ErrorCode, format string
 	s.finish(event, e, e.GetMessage())
 }
 
-// move moves the machine and the trail. If the trail cannot be written, the run ends; it
-// reports whether the run goes on.
+// move moves the machine and the trail. If the trail cannot be written, the run ends, and the next
+// start of the agent closes the trail; it reports whether the run goes on.
 func (s *session) move(event machine.Event, reason, code string) (*loadpb.Transition, bool) {
 	to, err := lifecycle.Agent.Next(s.state, event)
 	if err != nil { // the engine has reported what is not of this state
@@ -154,7 +154,6 @@ func (s *session) move(event machine.Event, reason, code string) (*loadpb.Transi
 	t, err := s.trail.move(event, reason, code, s.a.now())
 	if err != nil {
 		s.log.Error("the trail of a run cannot be written", "run", s.id, "event", string(event), "error", err)
-		s.unclean = true // the next start of the agent closes the trail
 		if !lifecycle.Agent.Ended(to) {
 			s.fail(s.failing(), storageCode(err), "%v", err)
 			return nil, false
@@ -226,8 +225,8 @@ func (a *Agent) examine(run, config string, assignment *loadpb.Assignment) (*spe
 	return test, job, nil
 }
 
-// rootOf returns the root that a target is in, nil if there is none.
-func (a *Agent) rootOf(target string) *Root {
+// rootOf returns the root that a target is in, the innermost of several, nil if there is none.
+func (a *Agent) rootOf(target string) (root *Root) {
 	if !filepath.IsAbs(target) {
 		if target != "" && !filepath.IsLocal(target) {
 			return nil
@@ -235,11 +234,11 @@ func (a *Agent) rootOf(target string) *Root {
 		return &a.config.Roots[0]
 	}
 	for i, r := range a.config.Roots {
-		if below, err := filepath.Rel(r.Path, target); err == nil && filepath.IsLocal(below) {
-			return &a.config.Roots[i]
+		if below, err := filepath.Rel(r.Path, target); err == nil && filepath.IsLocal(below) && (root == nil || len(filepath.Clean(r.Path)) > len(filepath.Clean(root.Path))) {
+			root = &a.config.Roots[i]
 		}
 	}
-	return nil
+	return root
 }
 
 func (a *Agent) rootNames() string {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -30,6 +31,9 @@ type Config struct {
 
 	// Clock is the agent's clock. Default: time.Now.
 	Clock func() time.Time
+
+	// Ready is called when Serve has cleaned up after an agent that was killed, and serves. It may be nil.
+	Ready func()
 
 	Log   *slog.Logger // default: none
 	Hooks Hooks        // for metrics; each may be nil
@@ -60,6 +64,8 @@ func (c *Config) validate() error {
 		return pawl.Errorf(pawl.Invalid, "the id of the agent is %q; want 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first", c.ID)
 	case !filepath.IsAbs(c.StateDir):
 		return pawl.Errorf(pawl.Invalid, "the state folder is %q; want an absolute path", c.StateDir)
+	case !utf8.ValidString(c.StateDir):
+		return pawl.Errorf(pawl.Invalid, "the state folder is %q; want a path in UTF-8", c.StateDir)
 	case len(c.Engine) == 0:
 		return pawl.Errorf(pawl.Invalid, "the command line of the engine is empty")
 	case len(c.Roots) == 0:
@@ -77,6 +83,9 @@ func (r Root) check() error {
 	if !filepath.IsAbs(r.Path) {
 		return pawl.Errorf(pawl.Invalid, "root %q: want an absolute path", r.Path)
 	}
+	if !utf8.ValidString(r.Path) {
+		return pawl.Errorf(pawl.Invalid, "root %q: want a path in UTF-8", r.Path)
+	}
 	switch info, err := os.Stat(r.Path); {
 	case err != nil:
 		return &pawl.Error{Kind: pawl.Invalid, Message: "root " + r.Path, Err: err, Hint: "create it with: mkdir -p " + r.Path}
@@ -89,6 +98,9 @@ func (r Root) check() error {
 func (c *Config) setDefaults() {
 	if c.Clock == nil {
 		c.Clock = time.Now
+	}
+	if c.Ready == nil {
+		c.Ready = func() {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

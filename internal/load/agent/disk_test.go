@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -74,8 +75,13 @@ func TestStateFolderCannotBeWritten(t *testing.T) {
 				if err := os.Rename(dir+".away", dir); err != nil {
 					t.Fatal(err)
 				}
-				if err := b.agent.mend(); err != nil {
+				if err := b.agent.mend(context.Background()); err != nil {
 					t.Fatal(err)
+				}
+				if test.breaks == "results" && !test.early {
+					if intervals, result, _ := stored(t, b.agent, runID); len(intervals) != 3 || result.GetStatus() != statusCompleted {
+						t.Errorf("after the next start: %d intervals, %v", len(intervals), result)
+					}
 				}
 				next := b.open("next")
 				next.configure()
@@ -85,6 +91,39 @@ func TestStateFolderCannotBeWritten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the config keeps after COMPLETED is kept, too, if the row of that cannot be written: the
+// next start of the agent closes the trail as an error, and deletes nothing.
+func TestLastRowCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		dir := b.agent.trails()
+		b.script.run = func(f *fake) {
+			if !f.begin() || !f.second(0) {
+				return
+			}
+			if err := os.Rename(dir, dir+".away"); err != nil {
+				t.Error(err)
+			}
+			f.say(finished(nil))
+		}
+		c := b.open()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, ConfigYaml: config + "cleanup: {completed: nothing}\n"})
+		c.until(statusReady)
+		c.startIn(time.Second)
+		c.ended(statusCompleted)
+		if err := os.Rename(dir+".away", dir); err != nil {
+			t.Fatal(err)
+		}
+		b.mended()
+		if len(b.script.engines) != 1 {
+			t.Errorf("commands: %v", b.script.commands)
+		}
+		if got := b.path(runID); got != "IDLE CONFIG_RECEIVED READY RUNNING ERROR" {
+			t.Error(got)
+		}
+	})
 }
 
 // Each class of errors of the state folder has its code.
@@ -145,7 +184,7 @@ func TestTornTrail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.agent.mend(); err != nil {
+		if err := b.agent.mend(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.path(runID); got != "IDLE CONFIG_RECEIVED READY ERROR" {

@@ -18,9 +18,13 @@ func (s *session) finish(event machine.Event, e *loadpb.Error, reason string) {
 	if e != nil {
 		code = codeName(e.GetCode())
 	}
+	reason = text(reason)
 	t, ok := s.move(event, reason, code)
 	if !ok {
 		return // it has ended otherwise
+	}
+	if e != nil {
+		e.Message, e.Subject, e.Hint = text(e.GetMessage()), text(e.GetSubject()), text(e.GetHint())
 	}
 	s.failure, s.phase = e, stopping
 	s.last = &loadpb.LiveStats{Status: finalStatus(s.state), Transition: t, Error: e, ErrorMessage: reason}
@@ -70,7 +74,7 @@ func (s *session) uncleaned(why string) {
 	if s.cleanup == nil {
 		s.cleanup = &loadpb.CleanupReport{LeftFiles: s.prepared.GetFiles()}
 	}
-	s.cleanup.Errors = append(s.cleanup.Errors, why)
+	s.cleanup.Errors = append(s.cleanup.Errors, text(why))
 }
 
 // deletes returns what is deleted after the end of a run in that state.
@@ -118,7 +122,10 @@ func (s *session) cleaned(f *enginepb.EngineFrame) {
 	case f.GetProgress() != nil && s.cleanup == nil:
 		s.progressed(f.GetProgress())
 	case f.GetCleaned() != nil && s.cleanup == nil:
-		s.cleanup = f.GetCleaned()
+		if s.cleanup = f.GetCleaned(); failed(s.cleanup) {
+			s.unclean = true
+			s.log.Error("not everything could be deleted; the next start of the agent tries it again", "run", s.id, "left_files", s.cleanup.GetLeftFiles(), "errors", s.cleanup.GetErrors())
+		}
 		s.engine.stop(abortTimeout)
 		s.deadline = time.Now().Add(abortTimeout + killTime)
 	case f.GetFailed() != nil && s.cleanup == nil:
@@ -154,7 +161,8 @@ func (s *session) store() {
 		r := s.outcome()
 		sum, size, err := s.result.finish(r)
 		if err != nil {
-			s.log.Error("the result of a run cannot be kept", "run", s.id, "error", err)
+			s.log.Error("the result of a run cannot be kept; the next start of the agent tries it again", "run", s.id, "error", err)
+			s.unclean = true
 			s.last.ErrorMessage = fmt.Sprintf("%s (the result cannot be kept: %v)", s.last.GetErrorMessage(), err)
 		}
 		summary = &loadpb.ResultSummary{Sha256: sum, SizeBytes: uint64(size), Totals: r.GetTotals(), Seconds: r.GetSeconds(), Prepare: s.prepared, Cleanup: s.cleanup}

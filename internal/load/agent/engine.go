@@ -198,5 +198,5 @@ func (t *tail) Write(b []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(t.b)
+	return text(string(t.b)) // it may begin within a character
 }

@@ -102,7 +102,6 @@ func (s *session) interval(i *loadpb.Interval) {
 		return
 	}
 	s.sequence++
-	s.statsNs = s.a.now().UnixNano()
 	s.leave(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: s.sequence, Interval: i, Totals: counters(s.totals)}, true)
 }
 

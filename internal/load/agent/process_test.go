@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/workload"
 )
@@ -483,4 +484,29 @@ func TestStateFolderIsTaken(t *testing.T) {
 	if pawl.KindOf(err) != pawl.Conflict {
 		t.Errorf("got %v", err)
 	}
+}
+
+// An engine that outlives its agent keeps the state folder.
+func TestStateFolderIsOfTheEngine(t *testing.T) {
+	t.Parallel()
+	state, root := t.TempDir(), t.TempDir()
+	a, err := New(processConfig(state, root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := launch([]string{"sleep", "60"}, a.lock.File(), workload.Job{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if held, err := durable.Held(filepath.Join(state, "lock")); err != nil || !held {
+		t.Errorf("held: %t, %v", held, err)
+	}
+	e.stop(0)
+	for range e.frames() {
+	}
+	if a, err = New(processConfig(state, root)); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
 }

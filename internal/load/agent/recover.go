@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,10 +23,10 @@ const recoverTime = 30 * time.Second
 const lostMessage = "the agent has ended during the run"
 
 // mend ends the runs of an agent that was killed, and cleans up after them.
-func (a *Agent) mend() error {
+func (a *Agent) mend(ctx context.Context) error {
 	for _, run := range newest(a.trails(), ".jsonl") {
-		if err := a.closeTrail(run); err != nil {
-			return err
+		if err := a.closeTrail(run); err != nil { // the trails of others are not to wait for it
+			a.config.Log.Error("the trail of a run cannot be closed; the next start of the agent tries it again", "run", run, "file", filepath.Join(a.trails(), run+".jsonl"), "error", err)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Join(a.config.StateDir, "runs"))
@@ -33,8 +34,8 @@ func (a *Agent) mend() error {
 		return err
 	}
 	for _, e := range entries {
-		if runPattern.MatchString(e.Name()) {
-			a.recoverRun(e.Name())
+		if ctx.Err() == nil && runPattern.MatchString(e.Name()) {
+			a.recoverRun(ctx, e.Name())
 		}
 	}
 	return nil
@@ -61,7 +62,7 @@ func (a *Agent) closeTrail(run string) error {
 
 // recoverRun cleans up after a run, and stores its result if there is none. What fails is tried
 // again at the next start.
-func (a *Agent) recoverRun(run string) {
+func (a *Agent) recoverRun(ctx context.Context, run string) {
 	log := a.config.Log.With("run", run)
 	b, err := os.ReadFile(a.jobFile(run))
 	if errors.Is(err, fs.ErrNotExist) { // nothing was started
@@ -81,21 +82,34 @@ func (a *Agent) recoverRun(run string) {
 		log.Error("the trail of a run cannot be read", "error", err)
 		return
 	}
-	report, err := a.cleanUp(job, t)
+	report, err := a.cleanUp(ctx, job, t)
 	if err != nil {
 		log.Error("a run cannot be cleaned up; the next start of the agent tries it again", "error", err)
 		return
 	}
-	log.Info("a run was cleaned up after its agent was killed", "deleted_files", report.GetDeletedFiles(), "left_files", report.GetLeftFiles())
+	unclean := failed(report)
+	if unclean {
+		log.Error("not everything could be deleted; the next start of the agent tries it again, until its job is removed", "job", a.folder(run),
+			"deleted_files", report.GetDeletedFiles(), "left_files", report.GetLeftFiles(), "errors", report.GetErrors())
+	} else {
+		log.Info("a run was cleaned up after its agent was killed", "deleted_files", report.GetDeletedFiles(), "left_files", report.GetLeftFiles())
+	}
 	if err := a.storeLost(job, t, report); err != nil {
 		log.Error("the result of a run cannot be kept", "error", err)
 		return
 	}
-	a.forget(run)
+	if !unclean {
+		a.forget(run)
+	}
+}
+
+// failed reports whether a cleanup has left what it was to delete.
+func failed(report *loadpb.CleanupReport) bool {
+	return report.GetLeftFiles() > 0 && len(report.GetErrors()) > 0
 }
 
 // cleanUp deletes what the run has created, if its config says so.
-func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, error) {
+func (a *Agent) cleanUp(ctx context.Context, job workload.Job, t *trail) (*loadpb.CleanupReport, error) {
 	test, err := spec.Parse([]byte(job.Config))
 	if err != nil {
 		return nil, err
@@ -115,7 +129,12 @@ func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, erro
 		}()
 	}()
 	e.send(cleanupCommand())
-	idle := time.NewTimer(recoverTime)
+	return awaitCleanup(ctx, e)
+}
+
+// awaitCleanup returns what an engine has cleaned up.
+func awaitCleanup(ctx context.Context, e engine) (*loadpb.CleanupReport, error) {
+	idle, done := time.NewTimer(recoverTime), uint64(0)
 	defer idle.Stop()
 	for {
 		select {
@@ -127,27 +146,46 @@ func (a *Agent) cleanUp(job workload.Job, t *trail) (*loadpb.CleanupReport, erro
 				return f.GetCleaned(), nil
 			case f.GetFailed() != nil:
 				return nil, errors.New(f.GetFailed().GetMessage())
+			case f.GetProgress().GetDone() > done:
+				done = f.GetProgress().GetDone()
+				idle.Reset(recoverTime)
 			}
-			idle.Reset(recoverTime)
 		case <-idle.C:
 			return nil, fmt.Errorf("no progress for %s", recoverTime)
+		case <-ctx.Done():
+			return nil, errors.New("the agent is being stopped")
 		}
 	}
 }
 
-// storeLost ends the result of a run whose agent was killed. Its intervals are there.
+// storeLost ends the result of a run whose agent was killed: with what its intervals add up to, if
+// the agent had not ended it yet. One that was kept for its time is not made again.
 func (a *Agent) storeLost(job workload.Job, t *trail, report *loadpb.CleanupReport) error {
 	if _, err := os.Stat(filepath.Join(a.results(), job.RunID)); err == nil {
 		return nil // it was stored, and only the cleanup was not done
+	}
+	if _, err := os.Stat(filepath.Join(a.results(), job.RunID+partial)); err != nil && (t.last == nil || a.now().Sub(time.UnixMicro(t.last.At)) > keepFor) {
+		return nil
 	}
 	r, err := a.resume(job.RunID)
 	if err != nil {
 		return err
 	}
-	_, _, err = r.finish(&loadpb.Result{
+	if r.had.last != nil {
+		_, _, err = r.publish()
+		return err
+	}
+	last := &loadpb.Result{
 		RunId: job.RunID, Status: finalStatus(t.state()), Agent: a.Info(), ConfigYaml: job.Config, Cleanup: report, Transitions: t.rows,
 		Assignment: &loadpb.Assignment{AgentIndex: uint32(job.AgentIndex), AgentCount: uint32(job.AgentCount)},
-		Error:      &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, Message: lostMessage},
-	})
+		Totals:     r.had.totals.Proto(), Seconds: r.had.seconds, CpuUserSeconds: r.had.usage[0], CpuSystemSeconds: r.had.usage[1],
+	}
+	switch last.GetStatus() {
+	case loadpb.Status_STATUS_ABORTED:
+		last.AbortReason = t.last.Reason
+	case loadpb.Status_STATUS_ERROR:
+		last.Error = t.fault()
+	}
+	_, _, err = r.finish(last)
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/stats"
 )
 
 // How long and how many results are kept.
@@ -39,6 +40,35 @@ type recording struct {
 	f    *os.File
 	sum  hash.Hash
 	size int64
+	had  recorded // what the file had when it was resumed
+}
+
+// recorded is what the records of a file add up to.
+type recorded struct {
+	totals  stats.Table // without the warm-up, like the seconds
+	seconds float64
+	usage   [2]float64     // user and system seconds
+	last    *loadpb.Result // nil: the file does not end with a Result
+}
+
+// add adds a record. It reports whether it is one that this agent has written there.
+func (h *recorded) add(m *loadpb.ResultRecord) bool {
+	i := m.GetInterval()
+	switch {
+	case h.last != nil:
+		return false
+	case i == nil:
+		h.last = m.GetResult()
+		return h.last != nil
+	case i.GetWarmup():
+	case h.totals.Add(i.GetOperations()) != nil:
+		return false
+	default:
+		h.seconds += float64(i.GetEndNs()-i.GetStartNs()) / 1e9
+	}
+	h.usage[0] += i.GetCpuUserSeconds()
+	h.usage[1] += i.GetCpuSystemSeconds()
+	return true
 }
 
 // record begins the result of a run.
@@ -58,10 +88,10 @@ func (a *Agent) resume(run string) (*recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, err := wholeRecords(f)
-	r := &recording{path: path, f: f, sum: sha256.New(), size: whole}
+	r := &recording{path: path, f: f, sum: sha256.New(), had: recorded{totals: stats.Table{}}}
+	r.size, err = wholeRecords(f, r.had.add)
 	if err == nil {
-		err = f.Truncate(whole)
+		err = f.Truncate(r.size)
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
@@ -75,14 +105,15 @@ func (a *Agent) resume(run string) (*recording, error) {
 	return r, nil
 }
 
-// wholeRecords returns how many bytes of a file are whole records.
-func wholeRecords(f io.Reader) (int64, error) {
+// wholeRecords calls each with the whole records of a file until it returns false, and returns how
+// many bytes those have for which it has returned true.
+func wholeRecords(f io.Reader, each func(*loadpb.ResultRecord) bool) (int64, error) {
 	counted := &counter{r: f}
 	in := bufio.NewReader(counted)
 	whole := int64(0)
 	for {
-		err := protodelim.UnmarshalOptions{MaxSize: maxFrame}.UnmarshalFrom(in, new(loadpb.ResultRecord))
-		if err != nil {
+		m := new(loadpb.ResultRecord)
+		if err := (protodelim.UnmarshalOptions{MaxSize: maxFrame}).UnmarshalFrom(in, m); err != nil || !each(m) {
 			return whole, counted.failed
 		}
 		whole = counted.n - int64(in.Buffered())
@@ -125,12 +156,16 @@ func (r *recording) append(m *loadpb.ResultRecord) error {
 
 // finish ends the result, and returns its hash and size once it is on the disk under its name.
 func (r *recording) finish(last *loadpb.Result) (sum []byte, size int64, err error) {
-	defer r.f.Close()
-	err = r.append(&loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: last}})
-	if err == nil {
-		err = r.f.Truncate(r.size)
+	if err := r.append(&loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: last}}); err != nil {
+		return nil, 0, errors.Join(err, r.f.Close())
 	}
-	if err == nil {
+	return r.publish()
+}
+
+// publish does the same for a recording that has its Result.
+func (r *recording) publish() (sum []byte, size int64, err error) {
+	defer r.f.Close()
+	if err = r.f.Truncate(r.size); err == nil {
 		err = r.f.Sync()
 	}
 	if err == nil {
@@ -184,11 +219,19 @@ func newest(dir, suffix string) []string {
 	return names
 }
 
-// sweep removes results that are too old or too many, and the oldest of too many trails.
+// sweep removes results that are too old or too many, those that nobody will end, and the oldest of
+// too many trails.
 func (a *Agent) sweep() {
 	for i, run := range a.kept() {
 		path := filepath.Join(a.results(), run)
 		if info, err := os.Stat(path); err == nil && (i >= keepMost || a.now().Sub(info.ModTime()) > keepFor) {
+			a.remove(path)
+		}
+	}
+	for _, run := range newest(a.results(), partial) {
+		path := filepath.Join(a.results(), run+partial)
+		_, job := os.Stat(a.folder(run))
+		if info, err := os.Stat(path); err == nil && errors.Is(job, fs.ErrNotExist) && a.now().Sub(info.ModTime()) > keepFor {
 			a.remove(path)
 		}
 	}
@@ -221,6 +264,9 @@ func storageCode(err error) loadpb.ErrorCode {
 func codeName(c loadpb.ErrorCode) string {
 	return strings.ToLower(strings.TrimPrefix(c.String(), "ERROR_CODE_"))
 }
+
+// text returns a text as messages can have it, which are UTF-8.
+func text(s string) string { return strings.ToValidUTF8(s, "�") }
 
 // copyOf returns a message that may be changed.
 func copyOf(m *loadpb.LiveStats) *loadpb.LiveStats { return proto.Clone(m).(*loadpb.LiveStats) }

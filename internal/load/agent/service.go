@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 )
@@ -107,7 +108,7 @@ func (s *session) publish() {
 		return
 	}
 	v := &loadpb.RunView{RunId: s.id, State: string(s.state), SessionEpoch: s.epoch, Sequence: s.sequence,
-		LastMessageReceivedNs: s.heardNs, LastStatsSentNs: s.statsNs, AbortReason: s.reason, Error: s.failure,
+		AbortReason: s.reason, Error: s.failure,
 		Transitions: s.trail.rows[:len(s.trail.rows):len(s.trail.rows)], EngineStderr: s.stderr}
 	if s.engine != nil && !s.cleaner {
 		v.EngineStderr = s.engine.stderr()
@@ -120,7 +121,7 @@ func (a *Agent) show(s *session, v *loadpb.RunView) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.newest == s {
-		a.view = v
+		a.view, a.viewed = v, s
 	}
 }
 
@@ -128,5 +129,10 @@ func (a *Agent) show(s *session, v *loadpb.RunView) {
 func (a *Agent) shown() *loadpb.RunView {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.view
+	if a.view == nil {
+		return nil
+	}
+	v := proto.Clone(a.view).(*loadpb.RunView)
+	v.LastMessageReceivedNs, v.LastStatsSentNs = a.viewed.heardNs.Load(), a.viewed.sentNs.Load()
+	return v
 }

@@ -32,6 +32,7 @@ const (
 
 	killTime = 2 * time.Second // for a killed engine to end
 	resends  = 3               // of the final message
+	maxInbox = 64              // messages that wait for a session that waits for its disk
 )
 
 // A stream is that of gRPC, as far as a session uses it.
@@ -67,11 +68,14 @@ type session struct {
 	known atomic.Pointer[identity] // of the run, once it is accepted
 	identity
 
+	opened          time.Time
+	arrived         atomic.Int64 // when the last message of the run came, in nanoseconds since opened
+	heardNs, sentNs atomic.Int64 // when that was, and when the last statistics were sent, by the agent's clock
+
 	phase    phase
 	state    machine.State
 	entered  time.Time
 	deadline time.Time // of the phase or the state; zero: none
-	heard    time.Time // when the last message of the run came
 	lease    time.Duration
 	choked   bool // the outbox is full
 	sequence int64
@@ -102,8 +106,6 @@ type session struct {
 	stderr   string
 	last     *loadpb.LiveStats // the final message
 	sent     int               // how often
-
-	heardNs, statsNs int64 // when the last message came and the last statistics were left, by the agent's clock
 }
 
 // An identity is what a message has to have to be of the run.
@@ -118,9 +120,9 @@ func (i identity) has(m *loadpb.ControlMessage) bool {
 
 // execute serves a stream until its run is over.
 func (a *Agent) execute(st stream, actor string) {
-	s := &session{a: a, log: a.config.Log, actor: actor, stream: st, out: newOutbox(), in: make(chan *loadpb.ControlMessage),
-		quit: a.stopping, totals: stats.Table{}, lease: defaultLease, entered: time.Now()}
-	s.deadline = s.entered.Add(configTimeout)
+	s := &session{a: a, log: a.config.Log, actor: actor, stream: st, out: newOutbox(), in: make(chan *loadpb.ControlMessage, maxInbox),
+		quit: a.stopping, totals: stats.Table{}, lease: defaultLease, opened: time.Now()}
+	s.entered, s.deadline = s.opened, s.opened.Add(configTimeout)
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
 	go s.receive(ctx)
@@ -138,7 +140,7 @@ func (a *Agent) execute(st stream, actor string) {
 	}
 }
 
-// receive passes on what comes, and replies to clock probes at once.
+// receive notes when something comes, replies to pings and clock probes at once, and passes on the rest.
 func (s *session) receive(ctx context.Context) {
 	defer close(s.in)
 	for {
@@ -147,11 +149,13 @@ func (s *session) receive(ctx context.Context) {
 			s.why = err
 			return
 		}
-		if p := m.GetClockProbe(); p != nil {
-			if run := s.known.Load(); run != nil && run.has(m) {
-				s.out.put(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE, RunId: run.id, SessionEpoch: run.epoch,
-					ClockReply: &loadpb.ClockReply{SentNs: p.GetSentNs(), ReceivedNs: s.a.now().UnixNano()}}, false)
-			}
+		run := s.known.Load()
+		if run == nil || run.has(m) {
+			s.arrived.Store(int64(time.Since(s.opened)))
+			s.heardNs.Store(s.a.now().UnixNano())
+		}
+		if run != nil && run.has(m) && s.replied(m) {
+			continue
 		}
 		select {
 		case s.in <- m:
@@ -161,6 +165,23 @@ func (s *session) receive(ctx context.Context) {
 		}
 	}
 }
+
+// replied replies to a ping or a clock probe. It reports whether there is nothing more to a message.
+func (s *session) replied(m *loadpb.ControlMessage) bool {
+	probe, ping := m.GetClockProbe(), m.GetCommand() == loadpb.Command_COMMAND_PING && m.GetHello() == nil
+	if probe == nil && !ping {
+		return false
+	}
+	s.log.Debug("message received", "run", m.GetRunId(), "command", m.GetCommand().String(), "clock_probe", probe != nil)
+	r := &loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE, RunId: m.GetRunId(), SessionEpoch: m.GetSessionEpoch()}
+	if probe != nil {
+		r.ClockReply = &loadpb.ClockReply{SentNs: probe.GetSentNs(), ReceivedNs: s.a.now().UnixNano()}
+	}
+	return s.out.put(r, false) && ping // a session finds out that the outbox is full
+}
+
+// heard returns when the last message of the run came.
+func (s *session) heard() time.Time { return s.opened.Add(time.Duration(s.arrived.Load())) }
 
 // send sends what is in the outbox until nil is.
 func (s *session) send(ctx context.Context) {
@@ -174,6 +195,9 @@ func (s *session) send(ctx context.Context) {
 		}
 		if s.stream.Send(m) != nil {
 			return // Recv returns why
+		}
+		if m.Interval != nil {
+			s.sentNs.Store(now)
 		}
 	}
 }
@@ -225,7 +249,7 @@ func (s *session) due() time.Time {
 	if !s.deadline.IsZero() && s.deadline.Before(due) {
 		due = s.deadline
 	}
-	if lease := s.heard.Add(s.lease); s.phase == live && lease.Before(due) {
+	if lease := s.heard().Add(s.lease); s.phase == live && lease.Before(due) {
 		due = lease
 	}
 	return due
@@ -233,7 +257,7 @@ func (s *session) due() time.Time {
 
 // expired takes the end of a time limit.
 func (s *session) expired(now time.Time) {
-	if s.phase == live && now.Sub(s.heard) >= s.lease {
+	if s.phase == live && now.Sub(s.heard()) >= s.lease && len(s.in) == 0 {
 		s.fail(lifecycle.AgentConnectionLost, loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, "nothing was received from the controller for %s", s.lease)
 		return
 	}
@@ -310,12 +334,11 @@ func (s *session) message(m *loadpb.ControlMessage) {
 		s.log.Debug("a message of another run or session is ignored", "run", s.id, "of_run", m.GetRunId(), "of_session", m.GetSessionEpoch())
 		return
 	}
-	s.heard, s.heardNs = time.Now(), s.a.now().UnixNano()
 	switch {
 	case s.phase == live && !first && m.GetHello() != nil:
 		s.invalid("hello", "a greeting is for the first message only")
 	case m.GetCommand() == loadpb.Command_COMMAND_PING:
-		if !first && m.GetClockProbe() == nil {
+		if !first { // receive could not reply
 			s.say(&loadpb.LiveStats{Status: loadpb.Status_STATUS_ACKNOWLEDGE})
 		}
 	case s.phase == live:

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,13 @@ func TestScenario6StartTimeInPast(t *testing.T) {
 			}
 		})
 	}
+	inBubble(t, func(b *bench) {
+		c := b.ready()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, CoordinatedStartTimeNs: math.MinInt64})
+		if m := c.ended(statusError); m.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_START_IN_PAST {
+			t.Errorf("got %v", m)
+		}
+	})
 	inBubble(t, func(b *bench) {
 		c := b.ready()
 		go c.pinging()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -368,6 +369,42 @@ func TestFinalMessageIsResent(t *testing.T) {
 	})
 }
 
+// While a session waits for its disk, pings have their reply at once, and what has arrived counts
+// for the lease.
+func TestSlowDisk(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(b *bench) {
+		b.agent.config.Hooks.Left = func(state string, _ time.Duration) {
+			if state == string(lifecycle.AgentReady) {
+				time.Sleep(2 * defaultLease)
+			}
+		}
+		c := b.ready()
+		c.startIn(time.Second)
+		if m := c.next(); m.GetStatus() != statusReady {
+			t.Errorf("the reply to a start time: %v", m)
+		}
+		for range 6 {
+			time.Sleep(10 * time.Second)
+			c.send(&loadpb.ControlMessage{})
+			synctest.Wait()
+			select {
+			case m := <-c.down:
+				if m.GetStatus() != statusAck {
+					t.Errorf("a ping: %v", m)
+				}
+			default:
+				t.Error("a ping has no reply")
+			}
+			if v := b.agent.shown(); v.GetLastMessageReceivedNs() != b.agent.now().UnixNano() {
+				t.Errorf("the view: %v", v)
+			}
+		}
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_ABORT, Reason: "enough"})
+		c.ended(statusAborted)
+	})
+}
+
 // An engine that nothing ends does not hold up ABORT; what it has created is left for the next
 // start of the agent (L5).
 func TestImmortalEngine(t *testing.T) {
@@ -384,7 +421,7 @@ func TestImmortalEngine(t *testing.T) {
 		b.script.engines[0].kill()
 		b.script.immortal = false
 		synctest.Wait()
-		if err := b.agent.mend(); err != nil {
+		if err := b.agent.mend(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.script.commands[len(b.script.commands)-1]; !strings.HasPrefix(got, "cleanup") {
@@ -404,7 +441,7 @@ func TestCleanupHangs(t *testing.T) {
 			t.Errorf("got %v", m)
 		}
 		b.script.cleanup = nil
-		if err := b.agent.mend(); err != nil {
+		if err := b.agent.mend(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if len(b.script.engines) != 3 {

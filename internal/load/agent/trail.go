@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/audit"
@@ -72,6 +73,16 @@ func (t *trail) state() machine.State {
 	return t.last.To
 }
 
+// fault returns the error that the last row has.
+func (t *trail) fault() *loadpb.Error {
+	if t.last == nil {
+		return &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, Message: lostMessage}
+	}
+	var d rowData
+	_ = json.Unmarshal(t.last.Metadata, &d) // without it, the code is not known
+	return &loadpb.Error{Code: loadpb.ErrorCode(loadpb.ErrorCode_value["ERROR_CODE_"+strings.ToUpper(d.Code)]), Message: t.last.Reason}
+}
+
 // move appends the row of an event, synced, and returns it as it is sent. It returns a
 // *machine.Refusal for an event that the state does not allow. If the disk refuses the row, the
 // trail stays as it was.
@@ -106,7 +117,7 @@ const maxReason = 1000
 
 func clip(s string) string {
 	if len(s) > maxReason {
-		return s[:maxReason] + "…"
+		s = s[:maxReason] + "…"
 	}
-	return s
+	return text(s)
 }

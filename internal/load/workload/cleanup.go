@@ -4,6 +4,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +29,7 @@ const maxErrors = 10
 const renamed = ".r"
 
 // Clean deletes what the manifest of a job lists and nothing else, as far as it can, and calls
-// progress each second. What another agent still has in a shared folder is no error.
+// progress each second, which counts what was looked for. What another agent still has in a shared folder is no error.
 func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*loadpb.CleanupReport, error) {
 	c := &cleaner{ctx: ctx, job: job, report: &loadpb.CleanupReport{}, files: make(chan string, 1024)}
 	var workers sync.WaitGroup
@@ -59,7 +61,8 @@ type cleaner struct {
 	runName     string
 	files       chan string
 	folders     []string
-	made        []string // folders in which operations have made things
+	made        []string      // folders in which operations have made things
+	seen        atomic.Uint64 // files and folders, there or not
 
 	mu     sync.Mutex
 	report *loadpb.CleanupReport
@@ -77,13 +80,23 @@ func (c *cleaner) begin(h manifestHead) error {
 	c.agent, c.runName = h.AgentIndex, h.RunID
 	if _, there, err := root.has(path.Join(h.Target, h.RunID)); err != nil || !there {
 		c.gone = err == nil
-		return err
+		return errors.Join(err, sameDevice(root, h.Device))
 	}
 	if c.target, err = root.open(h.Target); err != nil {
 		return err
 	}
 	if c.run, err = c.target.open(h.RunID); err != nil {
 		c.target.close()
+	}
+	return err
+}
+
+// sameDevice returns an error if a root is on another file system than it was, so that what is not
+// there may be on that one. Where files are there, they count: the number of a file system may change.
+func sameDevice(root *folder, was uint64) error {
+	now, err := root.device()
+	if err == nil && now != was {
+		err = fmt.Errorf("the run is not in %s, which is on another file system than when it was created there: is it mounted?", root.name)
 	}
 	return err
 }
@@ -110,7 +123,7 @@ func (c *cleaner) work() {
 		if err == nil {
 			c.unlink(parent, base)
 			parent.close()
-		} else if classOf(err) != notFound {
+		} else if c.seen.Add(1); classOf(err) != notFound {
 			c.left(err)
 		}
 	}
@@ -118,6 +131,7 @@ func (c *cleaner) work() {
 
 // unlink deletes a file, which a rename may have left with another name.
 func (c *cleaner) unlink(parent *folder, base string) {
+	c.seen.Add(1)
 	err := unix.Unlinkat(parent.fd, base, 0)
 	if err == unix.ENOENT {
 		err = unix.Unlinkat(parent.fd, base+renamed, 0)
@@ -134,9 +148,12 @@ func (c *cleaner) unlink(parent *folder, base string) {
 
 // rmdir deletes a folder if it is empty; one that is not has things of others.
 func (c *cleaner) rmdir(parent *folder, base string) {
+	c.seen.Add(1)
 	switch err := unix.Unlinkat(parent.fd, base, unix.AT_REMOVEDIR); err {
 	case nil:
+		c.mu.Lock()
 		c.report.DeletedFolders++
+		c.mu.Unlock()
 	case unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST:
 	default:
 		c.left(pathFault("delete the folder", filepath.Join(parent.name, base), err))
@@ -163,7 +180,7 @@ func (c *cleaner) finish() {
 		} else if parent, base, err := c.run.in(dir); err == nil {
 			c.rmdir(parent, base)
 			parent.close()
-		} else if classOf(err) != notFound {
+		} else if c.seen.Add(1); classOf(err) != notFound {
 			c.left(err)
 		}
 	}
@@ -171,6 +188,7 @@ func (c *cleaner) finish() {
 
 // sweep deletes what operations of the agent have made in a folder.
 func (c *cleaner) sweep(dir string) {
+	c.seen.Add(1)
 	f, err := c.run.open(dir)
 	if err != nil {
 		if classOf(err) != notFound {
@@ -241,9 +259,7 @@ func madeBy(name string, agent int) bool {
 }
 
 func (c *cleaner) progress() *loadpb.Progress {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &loadpb.Progress{Phase: "cleanup", Done: c.report.DeletedFiles + c.report.DeletedFolders}
+	return &loadpb.Progress{Phase: "cleanup", Done: c.seen.Load()}
 }
 
 // each calls f from another goroutine at an interval, until it is stopped, which waits for the last call.

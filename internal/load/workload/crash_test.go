@@ -5,6 +5,7 @@ package workload
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -85,6 +86,54 @@ interval: 100ms
 	}
 }
 
+// TestNotMounted: where the run is not there and the root is on another file system than it was, nothing
+// is forgotten.
+func TestNotMounted(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "")
+	head := `{"run_id":"01RUN","root":"` + job.Root + `","target":"load","agent_index":0,"device":%d}` + "\nd .\nf f0\n"
+	root, err := openRoot(job.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.close()
+	device, err := root.device()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, job)
+	write(t, job.Manifest, fmt.Sprintf(head, device+1))
+	if report := p.clean(); report.GetLeftFiles() != 1 || !strings.Contains(report.GetErrors()[0], "is it mounted?") {
+		t.Error(report)
+	}
+	write(t, job.Manifest, fmt.Sprintf(head, device)) // it is gone
+	left(t, job, p.clean())
+	write(t, job.Manifest, fmt.Sprintf(head, device+1)) // it has another number now
+	write(t, filepath.Join(job.Root, "load/01RUN/f0"), "")
+	if report := p.clean(); report.GetDeletedFiles() != 1 {
+		t.Error(report)
+	}
+	left(t, job, &loadpb.CleanupReport{})
+}
+
+// TestCleaningGoesOn: what is not there any more is progress, too, for who waits for it.
+func TestCleaningGoesOn(t *testing.T) {
+	t.Parallel()
+	c := &cleaner{report: &loadpb.CleanupReport{}}
+	root, err := openRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.close()
+	for range 3 {
+		c.unlink(root, "gone")
+		c.rmdir(root, "gone")
+	}
+	if n := c.progress().GetDone(); n != 6 {
+		t.Errorf("done: %d", n)
+	}
+}
+
 // TestTornManifest: a line that was not written to its end stands for nothing, and one that leads out of the run
 // is refused.
 func TestTornManifest(t *testing.T) {
@@ -132,7 +181,8 @@ func TestOrphan(t *testing.T) {
 	left(t, job, start(t, job).clean())
 }
 
-// TestTerm: SIGTERM ends a run with the totals that it has, and the process with it.
+// TestTerm: SIGTERM ends a run with the totals that it has, and the process with it. Nobody takes
+// that for the end of the load.
 func TestTerm(t *testing.T) {
 	t.Parallel()
 	job := newJob(t, "{name: term, files: [{name: data, count: 2, size: 8KiB}], mix: [{operation: read}], duration: 1h, jobs: 2, interval: 100ms, rate: 500}")
@@ -144,7 +194,7 @@ func TestTerm(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, f := p.finished()
-	if n, _, _ := total(t, f, "read"); n == 0 || f.GetError() != nil || f.GetSeconds() <= 0 {
+	if n, _, _ := total(t, f, "read"); n == 0 || f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_ENGINE_CRASHED || f.GetSeconds() <= 0 {
 		t.Error(f)
 	}
 	if err := p.cmd.Wait(); err != nil {

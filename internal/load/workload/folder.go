@@ -107,6 +107,15 @@ func (f *folder) has(name string) (size int64, ok bool, err error) {
 	return st.Size, true, nil
 }
 
+// device returns which file system a folder is on.
+func (f *folder) device() (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return 0, pathFault("examine", f.name, err)
+	}
+	return uint64(st.Dev), nil
+}
+
 // in opens the folder in which a name is, and returns the last part of the name.
 func (f *folder) in(name string) (parent *folder, base string, err error) {
 	dir, base := path.Split(name)

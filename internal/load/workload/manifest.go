@@ -27,15 +27,16 @@ type manifestHead struct {
 	Root       string `json:"root"`
 	Target     string `json:"target"`
 	AgentIndex int    `json:"agent_index"`
+	Device     uint64 `json:"device"` // of the root
 }
 
 // createManifest creates the manifest of a job. It is an error if there is one, whose things would be forgotten.
-func createManifest(l *layout) (*manifest, error) {
+func createManifest(l *layout, device uint64) (*manifest, error) {
 	f, err := os.OpenFile(l.job.Manifest, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("create the manifest: %w", err)
 	}
-	head, err := json.Marshal(manifestHead{l.run, l.job.Root, l.target, l.job.AgentIndex})
+	head, err := json.Marshal(manifestHead{l.run, l.job.Root, l.target, l.job.AgentIndex, device})
 	if err != nil {
 		return nil, fmt.Errorf("create the manifest: %w", err)
 	}

@@ -109,7 +109,11 @@ func (p *preparation) open() error {
 		}
 		p.align = v.align
 	}
-	if p.manifest, err = createManifest(p.layout); err != nil {
+	device, err := root.device()
+	if err != nil {
+		return err
+	}
+	if p.manifest, err = createManifest(p.layout, device); err != nil {
 		return err
 	}
 	if err := p.openRun(target); err != nil {

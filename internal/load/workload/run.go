@@ -274,6 +274,19 @@ func (r *run) fail(class int, err error) {
 	r.stopped.Store(true)
 }
 
+// errSignal is why a run has ended early that had no error. It is none where the agent has asked for it.
+var errSignal = &fault{code: loadpb.ErrorCode_ERROR_CODE_ENGINE_CRASHED, err: errors.New("the engine was ended by a signal before the end of the load")}
+
+// interrupt ends the run.
+func (r *run) interrupt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fault == nil {
+		r.fault = errSignal
+	}
+	r.stopped.Store(true)
+}
+
 // affords reports whether the budget covers the errors so far.
 func (r *run) affords() bool {
 	b := r.test.Errors
@@ -319,7 +332,7 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 				late = time.After(grace)
 			}
 		case <-interrupted:
-			r.stopped.Store(true)
+			r.interrupt()
 			interrupted, late = nil, time.After(grace)
 		case <-late:
 			fmt.Fprintf(os.Stderr, "%d threads are in a system call that does not return\n", left)
