@@ -171,6 +171,9 @@ func (h *Histogram) MergeEncoded(sum uint64, least, most int64, buckets []byte) 
 	})
 }
 
+// Check returns why counts are not in the form of AppendBuckets, or nil.
+func Check(buckets []byte) error { return each(buckets, func(int, uint64) {}) }
+
 // each calls f with each bucket in the form of AppendBuckets whose count is not 0.
 func each(buckets []byte, f func(i int, count uint64)) error {
 	next := uint64(0)
