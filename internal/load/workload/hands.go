@@ -306,12 +306,12 @@ func (t *thread) rename(o *operation) syscall.Errno {
 	}
 	leaf, _, _ := t.address(o.setAt, number)
 	t.other = append(t.other[:0], t.name...)
+	moved := uint64(0)
 	if p.moved > 0 {
-		p.moved = 0
 		t.other = append(t.other[:len(t.other)-len(renamed)-1], 0)
 	} else {
 		t.other = append(append(t.other[:len(t.other)-1], renamed...), 0)
-		p.moved = number + 1
+		moved = number + 1
 	}
 	folder, temporary, errno := t.leaf(o.setAt, leaf)
 	if errno != 0 {
@@ -320,6 +320,9 @@ func (t *thread) rename(o *operation) syscall.Errno {
 	_, _, errno = unix.Syscall6(unix.SYS_RENAMEAT2, uintptr(folder), pointer(t.name), uintptr(folder), pointer(t.other), 0, 0)
 	if temporary {
 		closeFD(folder)
+	}
+	if errno == 0 {
+		p.moved = moved
 	}
 	return errno
 }

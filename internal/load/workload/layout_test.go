@@ -50,8 +50,17 @@ func TestContents(t *testing.T) {
 				t.Errorf("%s is compressed to %.2f: want a half", name, share)
 			}
 		}
-		if done.GetBytes() != sum || done.GetFiles() != 9 || done.GetFolders() != 9 || len(done.GetOperations()) != 1 {
+		if done.GetBytes() != sum || done.GetFiles() != 9 || done.GetFolders() != 9 {
 			t.Errorf("%d bytes are there: %v", sum, done)
+		}
+		for _, o := range done.GetOperations() { // by the size of the write
+			if mean := o.GetBytes() / o.GetOperations(); sizeClasses[classOfSize(int64(mean))] != o.GetSizeClass() {
+				t.Errorf("writes of %d bytes are in the class %s", mean, o.GetSizeClass())
+			}
+			sum -= o.GetBytes()
+		}
+		if sum != 0 || len(done.GetOperations()) < 2 {
+			t.Errorf("%d bytes are in no class of %v", sum, done.GetOperations())
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 )
@@ -287,14 +286,12 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 		return err
 	}
 	defer c.free()
-	latencies := &histogram.Histogram{}
-	written := uint64(0)
+	latencies := stats.Table{}
 	for file := range work {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		n, err := p.writeFile(ctx, s, file, c, latencies)
-		written += n
 		if err != nil {
 			return err
 		}
@@ -306,12 +303,9 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 			return err
 		}
 	}
-	if latencies.Count() > 0 {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		key := stats.Key{Operation: "write", SizeClass: sizeClasses[classOfSize(slice)]}
-		p.latencies.Merge(stats.Table{key: {Operations: latencies.Count(), Bytes: written, Service: *latencies}})
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.latencies.Merge(latencies)
 	return nil
 }
 
@@ -326,7 +320,7 @@ func (p *preparation) syncSmall(bytes uint64) error {
 	return nil
 }
 
-func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *content, latencies *histogram.Histogram) (written uint64, err error) {
+func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *content, latencies stats.Table) (written uint64, err error) {
 	name, size := s.path(file), s.size(file)
 	whole := filepath.Join(p.dir.name, name)
 	fd, err := openBeneath(p.dir.fd, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, fileMode)
@@ -350,7 +344,7 @@ func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *con
 	return 0, nil
 }
 
-func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, file uint64, size int64, c *content, latencies *histogram.Histogram) (written uint64, err error) {
+func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, file uint64, size int64, c *content, latencies stats.Table) (written uint64, err error) {
 	synced := int64(0)
 	for at := int64(0); at < size && ctx.Err() == nil; {
 		began := time.Now()
@@ -361,7 +355,7 @@ func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, fi
 		if err != nil {
 			return written, pathFault("write", whole, err)
 		}
-		latencies.Record(int64(time.Since(began)))
+		count(latencies, n, time.Since(began))
 		at += int64(n)
 		written += uint64(n)
 		p.bytes.Add(uint64(n))
@@ -377,6 +371,19 @@ func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, fi
 		_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // the cache is not to be written back during the run
 	}
 	return written, nil
+}
+
+// count counts a write.
+func count(t stats.Table, n int, took time.Duration) {
+	key := stats.Key{Operation: "write", SizeClass: sizeClasses[classOfSize(int64(n))]}
+	c := t[key]
+	if c == nil {
+		c = &stats.Counter{}
+		t[key] = c
+	}
+	c.Operations++
+	c.Bytes += uint64(n)
+	c.Service.Record(int64(took))
 }
 
 func (p *preparation) progress() *loadpb.Progress {

@@ -335,13 +335,25 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 			r.interrupt()
 			interrupted, late = nil, time.After(grace)
 		case <-late:
-			fmt.Fprintf(os.Stderr, "%d threads are in a system call that does not return\n", left)
+			if n := r.hung(col); n > 0 {
+				fmt.Fprintf(os.Stderr, "%d threads are in a system call that does not return\n", n)
+			}
 			return col.finished()
 		}
 	}
 	r.syncAtEnd()
 	defer r.release()
 	return col.finished()
+}
+
+// hung returns how many threads have begun and not ended.
+func (r *run) hung(c *collector) (n int) {
+	for i, t := range r.threads {
+		if t.first.Load() != 0 && c.passed[i] != math.MaxInt64 {
+			n++
+		}
+	}
+	return n
 }
 
 // release closes the files of the threads, which have ended, and gives their buffers back.

@@ -297,6 +297,42 @@ func TestPreparingGoesOn(t *testing.T) {
 	}
 }
 
+// TestHung: a thread that has not begun, or has ended, is none that hangs.
+func TestHung(t *testing.T) {
+	t.Parallel()
+	r := runHere(t, newJob(t, "{name: hung, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: read}], jobs: 2}"))
+	c := newCollector(r, func(*enginepb.EngineFrame) {})
+	got := []int{r.hung(c)}
+	r.threads[1].first.Store(1)
+	got = append(got, r.hung(c))
+	c.finish(r.threads[1])
+	if diff := cmp.Diff([]int{0, 1, 0}, append(got, r.hung(c))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestFailedRename: a file that could not be renamed is found by the name that it has.
+func TestFailedRename(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: rename, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: rename}]}")
+	r := runHere(t, job)
+	th, data := r.threads[0], filepath.Join(job.Root, "load/01RUN/agent-0/data")
+	if err := os.Rename(filepath.Join(data, "f0"), filepath.Join(data, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if errno := th.rename(th.operations[0]); errno != syscall.ENOENT {
+		t.Error(errno)
+	}
+	if err := os.Rename(filepath.Join(data, "away"), filepath.Join(data, "f0")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if errno := th.rename(th.operations[0]); errno != 0 {
+			t.Error(errno)
+		}
+	}
+}
+
 // TestPlan: a plan has what the preparation creates, and leaves nothing behind.
 func TestPlan(t *testing.T) {
 	t.Parallel()
