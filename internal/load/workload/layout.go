@@ -113,13 +113,17 @@ func (s *set) content(file uint64) uint64 { return blend(s.id, file) }
 
 // appendLeaf appends the path of a folder in which files are.
 func (s *set) appendLeaf(b []byte, leaf uint64) []byte {
+	return s.appendFolder(b, s.Tree.Depth, s.leaves, leaf)
+}
+
+// appendFolder appends the path of a folder at a depth, at which there are as many as given.
+func (s *set) appendFolder(b []byte, depth int, many, number uint64) []byte {
 	b = append(b, s.folder...)
-	per := s.leaves
-	for range s.Tree.Depth {
-		per /= uint64(s.Tree.Width)
+	for range depth {
+		many /= uint64(s.Tree.Width)
 		b = append(b, '/')
-		b = strconv.AppendUint(b, leaf/per, 10)
-		leaf %= per
+		b = strconv.AppendUint(b, number/many, 10)
+		number %= many
 	}
 	return b
 }
@@ -144,23 +148,14 @@ func (s *set) path(file uint64) string {
 
 // folders returns the folders of the set, parents first.
 func (s *set) folders(yield func(string) bool) {
-	level := []string{s.folder}
-	for depth := 0; ; depth++ {
-		for _, f := range level {
-			if !yield(f) {
+	many := uint64(1)
+	for depth := range s.Tree.Depth + 1 {
+		for number := range many {
+			if !yield(string(s.appendFolder(nil, depth, many, number))) {
 				return
 			}
 		}
-		if depth == s.Tree.Depth {
-			return
-		}
-		var next []string
-		for _, f := range level {
-			for i := range s.Tree.Width {
-				next = append(next, f+"/"+strconv.Itoa(i))
-			}
-		}
-		level = next
+		many *= uint64(s.Tree.Width)
 	}
 }
 

@@ -212,6 +212,12 @@ func (p *preparation) createFolders(ctx context.Context, s *set) error {
 	if s.grows {
 		for leaf := range s.leaves {
 			p.manifest.add('m', string(s.appendLeaf(nil, leaf)))
+			if leaf%batch < batch-1 {
+				continue
+			}
+			if err := p.manifest.sync(); err != nil {
+				return err
+			}
 		}
 	}
 	return p.mkdirs(names)

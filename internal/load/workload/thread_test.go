@@ -221,6 +221,18 @@ func TestFillingIsNotTimed(t *testing.T) {
 	}
 }
 
+// TestLongUptime: a rate is kept to the nanosecond on a machine that has run for years.
+func TestLongUptime(t *testing.T) {
+	t.Parallel()
+	p := pacer{period: 1, start: 1 << 58}
+	for range 1000 {
+		p.next(nil)
+	}
+	if late := p.at() - p.start; late != 1000 || p.backlog(p.start+1500) != 501 {
+		t.Errorf("due after %d ns, backlog %d", late, p.backlog(p.start+1500))
+	}
+}
+
 // TestLateBacklog: the backlog of an interval is that of its end, and not that of several moments together, when a
 // thread hangs for a while.
 func TestLateBacklog(t *testing.T) {
@@ -229,7 +241,7 @@ func TestLateBacklog(t *testing.T) {
 	var got []uint64
 	c := newCollector(r, func(f *enginepb.EngineFrame) { got = append(got, f.GetInterval().GetBacklog()) })
 	th := r.threads[0]
-	th.due = float64(r.start)
+	th.start = r.start
 	<-th.spare // as rotate does
 	th.slot.backlog = 100
 	c.overdue(r.start + 350e6)

@@ -57,7 +57,7 @@ func (t *thread) rideRing() {
 
 // fill submits operations until there are as many as may be, or none is due.
 func (t *thread) fill() {
-	for t.turn > 0 && len(t.flights.free) > 0 && t.left > 0 && (t.period == 0 || t.now >= int64(t.due)) {
+	for t.turn > 0 && len(t.flights.free) > 0 && t.left > 0 && (t.period == 0 || t.now >= t.at()) {
 		t.submit(t.choose())
 		if t.period > 0 {
 			t.next(&t.rng)
@@ -73,7 +73,7 @@ func (t *thread) fill() {
 func (t *thread) submit(o *operation) {
 	id := t.flights.free[len(t.flights.free)-1]
 	f := &t.flights.all[id]
-	f.o, f.begin, f.due = o, t.clock.now(), int64(t.due)
+	f.o, f.begin, f.due = o, t.clock.now(), t.at()
 	code, flags := uint8(opRead), t.directFlag()
 	if o.kind == spec.Write {
 		code, flags = opWrite, flags|syscall.O_WRONLY|t.dsync
@@ -118,10 +118,10 @@ func (t *thread) load(f *flight) {
 // drain waits for completions until a time, or until the next operation is due, and counts them.
 func (t *thread) drain(until int64) {
 	if t.period > 0 && len(t.flights.free) > 0 && t.left > 0 {
-		until = min(until, int64(t.due))
+		until = min(until, t.at())
 	}
 	if len(t.flights.free) == len(t.flights.all) {
-		t.now = t.clock.until(until, t.precise && until == int64(t.due))
+		t.now = t.clock.until(until, t.precise && until == t.at())
 		return
 	}
 	if errno := t.flights.enter(time.Duration(until - t.now)); errno != 0 {
@@ -159,10 +159,7 @@ func (t *thread) land(f *flight, result int32) {
 		return
 	}
 	t.begin = f.begin
-	due := t.due
-	t.due = float64(f.due)
-	t.count(f.o, n)
-	t.due = due
+	t.count(f.o, n, f.due)
 }
 
 // checkRing refuses what a ring does not do.
