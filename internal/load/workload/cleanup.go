@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +40,7 @@ func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*load
 	close(c.files)
 	workers.Wait()
 	if ok && err == nil {
-		c.finish()
+		err = c.finish()
 	}
 	stop()
 	if c.run != nil {
@@ -60,8 +59,6 @@ type cleaner struct {
 	gone        bool // the folder of the run is not there
 	runName     string
 	files       chan string
-	folders     []string
-	made        []string      // folders in which operations have made things
 	seen        atomic.Uint64 // files and folders, there or not
 
 	mu     sync.Mutex
@@ -106,11 +103,7 @@ func (c *cleaner) line(kind byte, name string) error {
 		return err
 	}
 	switch {
-	case c.gone:
-	case kind == 'd':
-		c.folders = append(c.folders, name)
-	case kind == 'm':
-		c.made = append(c.made, name)
+	case c.gone, kind == 'd', kind == 'm': // when all files are gone
 	default:
 		c.files <- name
 	}
@@ -181,15 +174,28 @@ func (c *cleaner) left(err error) {
 }
 
 // finish deletes what operations have made, and then the folders, the last made first.
-func (c *cleaner) finish() {
-	for _, dir := range c.made {
-		c.sweep(dir)
+func (c *cleaner) finish() error {
+	if c.gone {
+		return nil
 	}
-	for _, dir := range slices.Backward(c.folders) {
-		if err := c.folder(dir); err != nil {
+	_, err := readManifest(c.job.Manifest, func(manifestHead) error { return nil }, func(kind byte, name string) error {
+		if kind == 'm' {
+			c.sweep(name)
+		}
+		return c.ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return readBackwards(c.job.Manifest, func(kind byte, name string) error {
+		if kind != 'd' {
+			return nil
+		}
+		if err := c.folder(name); err != nil {
 			c.left(err)
 		}
-	}
+		return c.ctx.Err()
+	})
 }
 
 // folder deletes a folder of the manifest; one that is not empty has things of others.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -150,6 +151,35 @@ func TestLeftovers(t *testing.T) {
 	want := []string{"load", "load/01RUN", "load/01RUN/data", "load/01RUN/data/d0.0.0", "load/01RUN/data/d0.0.0/theirs", "load/01RUN/data/d0.0.1", "load/01RUN/data/d0.0.1/theirs"}
 	if diff := cmp.Diff(want, tree(t, job.Root)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestBackwards: a long manifest has the same lines from its end as from its beginning, but for the first one and
+// one that is incomplete.
+func TestBackwards(t *testing.T) {
+	t.Parallel()
+	name, text := filepath.Join(t.TempDir(), "manifest"), strings.Builder{}
+	text.WriteString("{}\n")
+	for i := range 200_000 {
+		fmt.Fprintf(&text, "d data/%d\n", i*i)
+	}
+	write(t, name, text.String()+"d da")
+	var there, back []string
+	if _, err := readManifest(name, func(manifestHead) error { return nil }, func(_ byte, path string) error {
+		there = append(there, path)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := readBackwards(name, func(_ byte, path string) error {
+		back = append(back, path)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(back)
+	if len(back) != 200_000 || !slices.Equal(there, back) {
+		t.Errorf("%d lines from the beginning, %d from the end", len(there), len(back))
 	}
 }
 
