@@ -62,7 +62,7 @@ func (a *app) loadPlan(ctx context.Context, path string, o loadRun, form string)
 	if len(o.agents) > 0 {
 		plans, err = a.agentPlans(ctx, src, o)
 	} else {
-		plans, err = localPlans(src, o)
+		plans, err = localPlans(ctx, src, o)
 	}
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (a *app) loadPlan(ctx context.Context, path string, o loadRun, form string)
 }
 
 // localPlans returns the plans of agents on this machine.
-func localPlans(src []byte, o loadRun) (plans []console.LoadPlan, err error) {
+func localPlans(ctx context.Context, src []byte, o loadRun) (plans []console.LoadPlan, err error) {
 	if o.root == "" {
 		o.root = os.TempDir()
 	}
@@ -91,7 +91,7 @@ func localPlans(src []byte, o loadRun) (plans []console.LoadPlan, err error) {
 		return nil, files.Error(o.root, err)
 	}
 	for i := range o.local {
-		plan, faults := workload.Plan(workload.Job{Config: string(src), AgentIndex: i, AgentCount: o.local, Root: root})
+		plan, faults := workload.Plan(ctx, workload.Job{Config: string(src), AgentIndex: i, AgentCount: o.local, Root: root})
 		plans = append(plans, console.LoadPlanOf("local", plan, faults))
 	}
 	return plans, nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ type Config struct {
 	Token string
 
 	// Plan says what a job would create, and why it cannot be done. nil: nobody does.
-	Plan func(workload.Job) (*loadpb.Plan, []*loadpb.Error)
+	Plan func(context.Context, workload.Job) (*loadpb.Plan, []*loadpb.Error)
 
 	// Clock is the agent's clock. Default: time.Now.
 	Clock func() time.Time

@@ -83,7 +83,7 @@ func (a *Agent) open(run string) (*os.File, error) {
 }
 
 // ValidateWorkload implements loadpb.AgentServiceServer.
-func (s *service) ValidateWorkload(_ context.Context, q *loadpb.ValidateWorkloadRequest) (*loadpb.ValidateWorkloadResponse, error) {
+func (s *service) ValidateWorkload(ctx context.Context, q *loadpb.ValidateWorkloadRequest) (*loadpb.ValidateWorkloadResponse, error) {
 	r := &loadpb.ValidateWorkloadResponse{Agent: s.agent.Info()}
 	_, job, fault := s.agent.examine("validation", q.GetConfigYaml(), q.GetAssignment())
 	if fault != nil {
@@ -93,7 +93,7 @@ func (s *service) ValidateWorkload(_ context.Context, q *loadpb.ValidateWorkload
 	if s.agent.config.Plan == nil {
 		return r, nil
 	}
-	r.Plan, r.Errors = s.agent.config.Plan(job)
+	r.Plan, r.Errors = s.agent.config.Plan(ctx, job)
 	return r, nil
 }
 

@@ -40,7 +40,13 @@ func (h *Histogram) Record(ns int64) {
 	}
 	h.max = max(h.max, ns)
 	h.count++
-	h.sum += uint64(ns)
+	h.sum = plus(h.sum, uint64(ns))
+}
+
+// plus adds up to the greatest number, and no further: sums of latencies in a long overload are larger.
+func plus(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	return sum | -carry
 }
 
 // Merge adds the counts of another histogram.
@@ -53,7 +59,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	}
 	h.max = max(h.max, other.max)
 	h.count += other.count
-	h.sum += other.sum
+	h.sum = plus(h.sum, other.sum)
 	for i := bucket(other.min); i <= bucket(other.max); i++ {
 		h.counts[i] += other.counts[i]
 	}
@@ -69,7 +75,7 @@ func (h *Histogram) Reset() {
 // Count returns how many values were recorded.
 func (h *Histogram) Count() uint64 { return h.count }
 
-// Sum returns the sum of all values in nanoseconds.
+// Sum returns the sum of all values in nanoseconds, or the greatest number if it is more.
 func (h *Histogram) Sum() uint64 { return h.sum }
 
 // Min returns the least value, or 0 if there is none.
@@ -78,10 +84,18 @@ func (h *Histogram) Min() int64 { return h.min }
 // Max returns the greatest value, or 0 if there is none.
 func (h *Histogram) Max() int64 { return h.max }
 
-// Mean returns the mean in nanoseconds, or 0 if there are no values.
+// Mean returns the mean in nanoseconds, or 0 if there are no values. Where the sum is too large, it comes from the
+// middles of the buckets.
 func (h *Histogram) Mean() float64 {
 	if h.count == 0 {
 		return 0
+	}
+	if h.sum == math.MaxUint64 {
+		sum := 0.0
+		for i, n := range h.counts {
+			sum += (float64(upper(i-1)) + 1 + float64(upper(i))) / 2 * float64(n)
+		}
+		return sum / float64(h.count)
 	}
 	return float64(h.sum) / float64(h.count)
 }
@@ -150,12 +164,15 @@ func (h *Histogram) MergeEncoded(sum uint64, least, most int64, buckets []byte) 
 		h.min = least
 	}
 	h.max = max(h.max, most)
-	h.sum += sum
+	h.sum = plus(h.sum, sum)
 	return each(buckets, func(i int, n uint64) {
 		h.counts[i] += n
 		h.count += n
 	})
 }
+
+// Check returns why counts are not in the form of AppendBuckets, or nil.
+func Check(buckets []byte) error { return each(buckets, func(int, uint64) {}) }
 
 // each calls f with each bucket in the form of AppendBuckets whose count is not 0.
 func each(buckets []byte, f func(i int, count uint64)) error {

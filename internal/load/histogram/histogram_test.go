@@ -167,3 +167,25 @@ func TestDocumentedBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeSum: a sum that is too large for a number does not become a small one, and the mean is still right.
+func TestLargeSum(t *testing.T) {
+	t.Parallel()
+	const hour = int64(3600e9)
+	var h, one Histogram
+	one.Record(hour)
+	for one.Count() < 1<<23 {
+		one.Merge(&one)
+	}
+	h.Record(hour)
+	h.Merge(&one)
+	if err := one.MergeEncoded(one.Sum(), one.Min(), one.Max(), one.AppendBuckets(nil)); err != nil {
+		t.Fatal(err)
+	}
+	one.Record(hour)
+	for _, h := range []Histogram{h, one} {
+		if h.Sum() != math.MaxUint64 || math.Abs(h.Mean()/float64(hour)-1) > 1.0/64 {
+			t.Errorf("the sum is %d, the mean %g", h.Sum(), h.Mean())
+		}
+	}
+}

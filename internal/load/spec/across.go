@@ -29,6 +29,7 @@ func across(e *document.Examiner, _ string, _ *document.Value, m map[string]any)
 	c.end()
 	c.engine()
 	c.start()
+	c.shared()
 	c.thresholds()
 }
 
@@ -273,6 +274,20 @@ func (c *checker) start() {
 		c.e.ReportAt("start", `"quorum" is missing`, "the policy quorum needs it")
 	case s.Policy != Quorum && s.Policy != "" && given:
 		c.e.ReportKey("start.quorum", fmt.Sprintf("the policy %s has no quorum", s.Policy), "write policy: quorum")
+	}
+}
+
+// shared checks that no agent deletes its part of a shared set while others use it.
+func (c *checker) shared() {
+	t, clean := c.t, c.t.Cleanup
+	if !t.Shared {
+		return
+	}
+	if t.Count > 0 && clean.Completed == DeleteCreated {
+		c.e.ReportAt("shared", "the agent that has done its count first would delete files that the others still use", "write a duration in place of the count, or cleanup: nothing")
+	}
+	if (t.Start.Policy == Quorum || t.Start.Policy == BestEffort) && (clean.Error == DeleteCreated || clean.Aborted == DeleteCreated) {
+		c.e.ReportAt("shared", fmt.Sprintf("under the policy %s, an agent that fails would delete files that the others still use", t.Start.Policy), "write policy: all, or cleanup: nothing")
 	}
 }
 

@@ -76,7 +76,7 @@ func TestEveryKey(t *testing.T) {
 		Engine: spec.Uring, Sync: spec.SyncData, Jobs: 2, Depth: 32, Rate: &spec.Rate{Operations: 1000.5, Arrival: spec.Poisson},
 		Warmup: 5 * time.Second, Duration: 10 * time.Second, Interval: 500 * time.Millisecond,
 		Errors:  spec.ErrorBudget{Count: 10, Percent: 0.5},
-		Cleanup: spec.Cleanup{Completed: spec.DeleteNothing, Error: spec.DeleteCreated, Aborted: spec.DeleteNothing},
+		Cleanup: spec.Cleanup{Completed: spec.DeleteCreated, Error: spec.DeleteNothing, Aborted: spec.DeleteNothing},
 		Timeouts: spec.Timeouts{
 			Config: 10 * time.Second, Prepare: 20 * time.Second, Start: 2 * time.Minute, Silence: 5 * time.Second,
 			Acknowledge: 2 * time.Second, Lease: 15 * time.Second, Abort: 2 * time.Second,

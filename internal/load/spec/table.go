@@ -105,7 +105,7 @@ var fileShape = &document.Shape{Kind: document.ShapeObject, Also: across, Fields
 	{Name: "target", Default: "load", Shape: &document.Shape{Kind: document.ShapeText, Min: 1, Max: MaxPath, Pattern: pathPattern, PatternDoc: "the path of a folder, on one line"}, Elsewhere: []string{"directory", "dir", "path"},
 		Doc: "The folder to work in, beneath the first root of each agent; or an absolute path beneath any of its roots. A run works in a folder of its own in it."},
 	{Name: "shared", Default: false, Shape: boolShape,
-		Doc: "Whether all agents use one set of files, each creating its part. If not, each has files of its own."},
+		Doc: "Whether all agents use one set of files, each creating its part. If not, each has files of its own. With a `count`, or a policy other than all, it needs `cleanup: nothing`, since agents that end first would delete what others use."},
 	{Name: "seed", Default: 1, Shape: whole(0, 1<<62), Elsewhere: []string{"randseed"},
 		Doc: "What sizes, content and the order of operations are derived from."},
 	{Name: "files", Default: []any{}, Shape: &document.Shape{Kind: document.ShapeList, Max: MaxSets, Elem: setShape}, Elsewhere: []string{"filesets", "prepare"},

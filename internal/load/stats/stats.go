@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -38,7 +39,7 @@ func (t Table) Add(sent []*loadpb.OperationStats) error {
 		k := Key{s.GetOperation(), s.GetSizeClass()}
 		c := t.at(k)
 		if err := c.add(s); err != nil {
-			return fmt.Errorf("statistics of %s %s: %w", k.Operation, k.SizeClass, err)
+			return fmt.Errorf("statistics of %s: %w", strings.TrimSpace(k.Operation+" "+k.SizeClass), err)
 		}
 	}
 	return nil
@@ -113,6 +114,9 @@ func (t Table) at(k Key) *Counter {
 }
 
 func (c *Counter) add(s *loadpb.OperationStats) error {
+	if err := histogram.Check(s.GetResponse().GetBuckets()); err != nil {
+		return err
+	}
 	if err := merge(&c.Service, s.GetService()); err != nil {
 		return err
 	}

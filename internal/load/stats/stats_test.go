@@ -41,9 +41,18 @@ func TestTables(t *testing.T) {
 // TestTorn: a histogram that is not well-formed is an error that names its operation.
 func TestTorn(t *testing.T) {
 	t.Parallel()
-	err := Table{}.Add([]*loadpb.OperationStats{{Operation: "read", Service: &loadpb.Histogram{Buckets: []byte{1}}}})
-	if err == nil || err.Error() != "statistics of read : the buckets of a histogram end within a number" {
-		t.Error(err)
+	for class, want := range map[string]string{"": "statistics of read: ", "0": "statistics of read 0: "} {
+		whole, torn := &loadpb.Histogram{Buckets: []byte{1, 1}}, &loadpb.Histogram{Buckets: []byte{1}}
+		for _, sent := range []*loadpb.OperationStats{{Service: torn}, {Service: whole, Response: torn}} {
+			sent.Operation, sent.SizeClass, sent.Operations = "read", class, 1
+			table := Table{}
+			if err := table.Add([]*loadpb.OperationStats{sent}); err == nil || err.Error() != want+"the buckets of a histogram end within a number" {
+				t.Error(err)
+			}
+			if c := table[Key{"read", class}]; c.Operations != 0 || c.Service.Count() != 0 {
+				t.Errorf("added all the same: %d operations, %d latencies", c.Operations, c.Service.Count())
+			}
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +40,7 @@ func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*load
 	close(c.files)
 	workers.Wait()
 	if ok && err == nil {
-		c.finish()
+		err = c.finish()
 	}
 	stop()
 	if c.run != nil {
@@ -60,8 +59,6 @@ type cleaner struct {
 	gone        bool // the folder of the run is not there
 	runName     string
 	files       chan string
-	folders     []string
-	made        []string      // folders in which operations have made things
 	seen        atomic.Uint64 // files and folders, there or not
 
 	mu     sync.Mutex
@@ -106,11 +103,7 @@ func (c *cleaner) line(kind byte, name string) error {
 		return err
 	}
 	switch {
-	case c.gone:
-	case kind == 'd':
-		c.folders = append(c.folders, name)
-	case kind == 'm':
-		c.made = append(c.made, name)
+	case c.gone, kind == 'd', kind == 'm': // when all files are gone
 	default:
 		c.files <- name
 	}
@@ -121,7 +114,9 @@ func (c *cleaner) work() {
 	for name := range c.files {
 		parent, base, err := c.run.in(name)
 		if err == nil {
-			c.unlink(parent, base)
+			if err := c.unlink(parent, base); err != nil {
+				c.left(err)
+			}
 			parent.close()
 		} else if c.seen.Add(1); classOf(err) != notFound {
 			c.left(err)
@@ -129,35 +124,44 @@ func (c *cleaner) work() {
 	}
 }
 
-// unlink deletes a file, which a rename may have left with another name.
-func (c *cleaner) unlink(parent *folder, base string) {
+// unlink deletes a file, which a rename may have left with another name. Without an error it is gone.
+func (c *cleaner) unlink(parent *folder, base string) error {
 	c.seen.Add(1)
 	err := unix.Unlinkat(parent.fd, base, 0)
 	if err == unix.ENOENT {
 		err = unix.Unlinkat(parent.fd, base+renamed, 0)
 	}
-	switch {
-	case err == nil:
+	switch err {
+	case nil:
 		c.mu.Lock()
 		c.report.DeletedFiles++
 		c.mu.Unlock()
-	case err != unix.ENOENT:
-		c.left(pathFault("delete", filepath.Join(parent.name, base), err))
+	case unix.ENOENT:
+	default:
+		return pathFault("delete", filepath.Join(parent.name, base), err)
 	}
+	return nil
 }
 
-// rmdir deletes a folder if it is empty; one that is not has things of others.
-func (c *cleaner) rmdir(parent *folder, base string) {
+// rmdir deletes a folder if it is empty. Without an error it is gone.
+func (c *cleaner) rmdir(parent *folder, base string) error {
 	c.seen.Add(1)
 	switch err := unix.Unlinkat(parent.fd, base, unix.AT_REMOVEDIR); err {
 	case nil:
 		c.mu.Lock()
 		c.report.DeletedFolders++
 		c.mu.Unlock()
-	case unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST:
+	case unix.ENOENT:
 	default:
-		c.left(pathFault("delete the folder", filepath.Join(parent.name, base), err))
+		return pathFault("delete the folder", filepath.Join(parent.name, base), err)
 	}
+	return nil
+}
+
+func (c *cleaner) deleted() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.report.DeletedFiles + c.report.DeletedFolders
 }
 
 func (c *cleaner) left(err error) {
@@ -170,20 +174,49 @@ func (c *cleaner) left(err error) {
 }
 
 // finish deletes what operations have made, and then the folders, the last made first.
-func (c *cleaner) finish() {
-	for _, dir := range c.made {
-		c.sweep(dir)
+func (c *cleaner) finish() error {
+	if c.gone {
+		return nil
 	}
-	for _, dir := range slices.Backward(c.folders) {
-		if dir == "." {
-			c.rmdir(c.target, c.runName)
-		} else if parent, base, err := c.run.in(dir); err == nil {
-			c.rmdir(parent, base)
-			parent.close()
-		} else if c.seen.Add(1); classOf(err) != notFound {
+	_, err := readManifest(c.job.Manifest, func(manifestHead) error { return nil }, func(kind byte, name string) error {
+		if kind == 'm' {
+			c.sweep(name)
+		}
+		return c.ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return readBackwards(c.job.Manifest, func(kind byte, name string) error {
+		if kind != 'd' {
+			return nil
+		}
+		if err := c.folder(name); err != nil {
 			c.left(err)
 		}
+		return c.ctx.Err()
+	})
+}
+
+// folder deletes a folder of the manifest; one that is not empty has things of others.
+func (c *cleaner) folder(dir string) error {
+	parent, base := c.target, c.runName
+	if dir != "." {
+		var err error
+		if parent, base, err = c.run.in(dir); err != nil {
+			c.seen.Add(1)
+			if classOf(err) == notFound {
+				return nil
+			}
+			return err
+		}
+		defer parent.close()
 	}
+	err := c.rmdir(parent, base)
+	if err != nil && classOf(err) == exists {
+		return nil
+	}
+	return err
 }
 
 // sweep deletes what operations of the agent have made in a folder.
@@ -201,18 +234,23 @@ func (c *cleaner) sweep(dir string) {
 		names, err := c.entries(f)
 		if err != nil {
 			c.left(pathFault("list", f.name, err))
-		}
-		if len(names) == 0 {
 			return
 		}
+		var failed []error
+		before := c.deleted()
 		for _, name := range names {
+			remove := c.unlink
 			if name[0] == 'd' {
-				c.rmdir(f, name)
-			} else {
-				c.unlink(f, name)
+				remove = c.rmdir
+			}
+			if err := remove(f, name); err != nil {
+				failed = append(failed, err)
 			}
 		}
-		if _, there, _ := f.has(names[0]); there { // it has an error, which is reported
+		if c.deleted() == before { // it would be the same again
+			for _, err := range failed {
+				c.left(err)
+			}
 			return
 		}
 	}

@@ -20,7 +20,8 @@ type handover struct {
 }
 
 // A collector adds up what threads hand over. An interval is emitted when all threads have passed it, or
-// another interval later; what comes after that counts for the next one to be emitted, so that nothing is lost.
+// another interval later; what comes after that counts for the next one to be emitted, so that nothing is lost
+// but what the totals must not have: operations of the warm-up.
 type collector struct {
 	run    *run
 	emit   func(*enginepb.EngineFrame)
@@ -52,7 +53,7 @@ func newCollector(r *run, emit func(*enginepb.EngineFrame)) *collector {
 // take adds a slot and gives it back.
 func (c *collector) take(h handover) {
 	c.add(h.slot)
-	for i := h.slot.interval + 1; i < h.next; i++ { // in which it has begun nothing
+	for i := max(h.slot.interval+1, c.first); i < h.next; i++ { // in which it has begun nothing
 		if n := h.backlog(c.run.boundary(i)); n > 0 {
 			c.at(i).backlog += n
 		}
@@ -72,7 +73,16 @@ func (c *collector) finish(t *thread) {
 	c.passed[t.index] = math.MaxInt64
 }
 
-func (c *collector) add(s *slot) { c.at(s.interval).add(s) }
+// add adds a slot. What is left of the warm-up when its last interval was emitted is for no total.
+func (c *collector) add(s *slot) {
+	if s.interval < c.run.warm && c.first >= c.run.warm {
+		return
+	}
+	if s.interval < c.first {
+		s.backlog = 0 // it is of a moment that has been emitted
+	}
+	c.at(s.interval).add(s)
+}
 
 // at returns the slot of an interval or, if that was emitted, of the next one that will be.
 func (c *collector) at(interval int64) *slot {

@@ -5,6 +5,7 @@ package workload
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,33 +47,42 @@ func TestLinksAreRefused(t *testing.T) {
 // not followed, neither by operations nor by the cleanup (L10).
 func TestSwappedFolder(t *testing.T) {
 	t.Parallel()
-	job := newJob(t, `
+	for _, shared := range []bool{false, true} {
+		job := newJob(t, `
 name: swapped
+shared: `+strconv.FormatBool(shared)+`
 files: [{name: data, count: 4, size: 4KiB}]
 mix: [{operation: delete}, {operation: create}, {operation: append}]
 errors: {percent: 100}
+cleanup: nothing
 count: 200
 `)
-	outside := t.TempDir()
-	for _, name := range []string{"f0", "f1", "f2", "f3", "c0.0.0"} {
-		write(t, filepath.Join(outside, name), "precious")
-	}
-	p := start(t, job)
-	p.prepare()
-	data := filepath.Join(job.Root, "load/01RUN/agent-0/data")
-	if err := os.Rename(data, data+".old"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, data); err != nil {
-		t.Fatal(err)
-	}
-	p.run(soon())
-	if e := p.until(isFailed).GetFailed(); e.GetCode() == 0 {
-		t.Error("the run has begun")
-	}
-	p.clean()
-	if diff := cmp.Diff([]string{"c0.0.0", "f0", "f1", "f2", "f3"}, tree(t, outside)); diff != "" {
-		t.Error(diff)
+		outside := t.TempDir()
+		for _, name := range []string{"f0", "f1", "f2", "f3", "c0.0.0"} {
+			write(t, filepath.Join(outside, name), "precious")
+		}
+		p := start(t, job)
+		p.prepare()
+		data := filepath.Join(job.Root, "load/01RUN/agent-0/data")
+		if shared {
+			data = filepath.Join(job.Root, "load/01RUN/data")
+		}
+		if err := os.Rename(data, data+".old"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, data); err != nil {
+			t.Fatal(err)
+		}
+		p.run(soon())
+		if shared {
+			p.until(isFailed) // it opens folders when it starts
+		} else {
+			p.finished() // in the folder that was prepared
+		}
+		p.clean()
+		if diff := cmp.Diff([]string{"c0.0.0", "f0", "f1", "f2", "f3"}, tree(t, outside)); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
@@ -92,6 +102,22 @@ func TestForeignFolder(t *testing.T) {
 	}
 }
 
+// TestForeignFile: a file of another size in a shared folder is refused, and the cleanup leaves it.
+func TestForeignFile(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: foreign, shared: true, files: [{name: data, count: 3, size: 4KiB}], mix: [{operation: read}]}")
+	theirs := filepath.Join(job.Root, "load/01RUN/data/f1")
+	write(t, theirs, "precious")
+	p := start(t, job)
+	if e := p.refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED || !strings.Contains(e.GetMessage(), "exists already, with 8 bytes in place of 4096") || e.GetHint() == "" {
+		t.Error(e)
+	}
+	p.clean()
+	if diff := cmp.Diff([]string{"load", "load/01RUN", "load/01RUN/data", "load/01RUN/data/f1"}, tree(t, job.Root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestTargets: a target is beneath the root, whether relative or absolute.
 func TestTargets(t *testing.T) {
 	t.Parallel()
@@ -100,7 +126,7 @@ func TestTargets(t *testing.T) {
 		"a/b": true, job.Root: true, job.Root + "/a": true, filepath.Dir(job.Root): false, "/": false, job.Root + "2": false,
 	} {
 		job.Config = "{name: t, target: " + target + ", files: [{name: data}], mix: [{operation: create}]}"
-		if _, faults := Plan(job); (len(faults) == 0) != good {
+		if _, faults := Plan(t.Context(), job); (len(faults) == 0) != good {
 			t.Errorf("%s: %v", target, faults)
 		}
 	}
@@ -190,7 +216,7 @@ func TestFullDisk(t *testing.T) {
 		t.Error(e)
 	}
 	job.Config = strings.Replace(job.Config, "count: 1", "allocate: sparse, count: 1", 1)
-	if _, faults := Plan(job); len(faults) > 0 {
+	if _, faults := Plan(t.Context(), job); len(faults) > 0 {
 		t.Errorf("a sparse file takes no space: %v", faults)
 	}
 }

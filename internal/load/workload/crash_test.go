@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,11 +127,59 @@ func TestCleaningGoesOn(t *testing.T) {
 	}
 	defer root.close()
 	for range 3 {
-		c.unlink(root, "gone")
-		c.rmdir(root, "gone")
+		if err := errors.Join(c.unlink(root, "gone"), c.rmdir(root, "gone")); err != nil {
+			t.Error(err)
+		}
 	}
 	if n := c.progress().GetDone(); n != 6 {
 		t.Errorf("done: %d", n)
+	}
+}
+
+// TestLeftovers: what cannot be deleted of what operations have made is reported, once, and all else is deleted.
+func TestLeftovers(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "")
+	for _, name := range []string{"c0.0.0", "c0.0.1", "c0.0.2.r", "d0.0.0/theirs", "d0.0.1/theirs"} {
+		write(t, filepath.Join(job.Root, "load/01RUN/data", name), "")
+	}
+	write(t, job.Manifest, `{"run_id":"01RUN","root":"`+job.Root+`","target":"load","agent_index":0}`+"\nd .\nd data\nm data\n")
+	report := start(t, job).clean()
+	if report.GetDeletedFiles() != 3 || report.GetLeftFiles() != 2 || len(report.GetErrors()) != 2 || !strings.Contains(strings.Join(report.GetErrors(), " "), "data/d0.0.1: directory not empty") {
+		t.Error(report)
+	}
+	want := []string{"load", "load/01RUN", "load/01RUN/data", "load/01RUN/data/d0.0.0", "load/01RUN/data/d0.0.0/theirs", "load/01RUN/data/d0.0.1", "load/01RUN/data/d0.0.1/theirs"}
+	if diff := cmp.Diff(want, tree(t, job.Root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBackwards: a long manifest has the same lines from its end as from its beginning, but for the first one and
+// one that is incomplete.
+func TestBackwards(t *testing.T) {
+	t.Parallel()
+	name, text := filepath.Join(t.TempDir(), "manifest"), strings.Builder{}
+	text.WriteString("{}\n")
+	for i := range 200_000 {
+		fmt.Fprintf(&text, "d data/%d\n", i*i)
+	}
+	write(t, name, text.String()+"d da")
+	var there, back []string
+	if _, err := readManifest(name, func(manifestHead) error { return nil }, func(_ byte, path string) error {
+		there = append(there, path)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := readBackwards(name, func(_ byte, path string) error {
+		back = append(back, path)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(back)
+	if len(back) != 200_000 || !slices.Equal(there, back) {
+		t.Errorf("%d lines from the beginning, %d from the end", len(there), len(back))
 	}
 }
 

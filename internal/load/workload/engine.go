@@ -18,6 +18,7 @@ type engine struct {
 	clock    clock
 	emit     func(*enginepb.EngineFrame)
 	prepared *prepared
+	ready    *run // what was prepared, if it needs nothing that other agents prepare
 	busy     atomic.Bool
 }
 
@@ -73,6 +74,12 @@ func (e *engine) prepare(ctx context.Context) {
 		e.fail(err, loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED)
 		return
 	}
+	if !l.test.Shared { // which opens files of other agents
+		if e.ready, err = newRun(p, e.clock); err != nil {
+			e.fail(err, loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED)
+			return
+		}
+	}
 	e.prepared = p
 	e.reply(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Prepared{Prepared: done}})
 }
@@ -82,16 +89,24 @@ func (e *engine) run(ctx context.Context, start int64) {
 		e.fail(errors.New("run: nothing is prepared"), loadpb.ErrorCode_ERROR_CODE_PROTOCOL)
 		return
 	}
-	r, err := newRun(e.prepared, e.clock, start)
-	e.prepared = nil // a run changes what was prepared
+	r, err := e.ready, error(nil)
+	if r == nil {
+		r, err = newRun(e.prepared, e.clock)
+	}
+	e.prepared, e.ready = nil, nil // a run changes what was prepared
 	if err != nil {
 		e.fail(err, loadpb.ErrorCode_ERROR_CODE_IO)
 		return
 	}
+	r.startAt(start)
 	e.reply(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Finished{Finished: r.do(ctx, e.emit)}})
 }
 
 func (e *engine) clean(ctx context.Context) {
+	if e.ready != nil { // open files of NFS would stay
+		e.ready.release()
+		e.prepared, e.ready = nil, nil
+	}
 	report, err := Clean(ctx, e.job, e.progress)
 	if err != nil {
 		report.Errors = append([]string{fmt.Sprintf("clean up: %v", err)}, report.Errors...)

@@ -27,7 +27,7 @@ func Main(_ context.Context, _ io.Reader, _, stderr io.Writer) int {
 }
 
 // Plan returns what a job would create, on Linux.
-func Plan(Job) (*loadpb.Plan, []*loadpb.Error) {
+func Plan(context.Context, Job) (*loadpb.Plan, []*loadpb.Error) {
 	return nil, []*loadpb.Error{{Code: loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID, Message: errLinux.Error()}}
 }
 

@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"fmt"
 	"path/filepath"
 	"syscall"
 	"unsafe"
@@ -31,6 +32,7 @@ type hands struct {
 	pools    []pool
 	cursors  []cursor // by operation
 	buffer   []byte   // for reading
+	rides    [][]byte // for the operations in a ring
 	name     []byte   // of a file, ended by 0
 	other    []byte   // the name after a rename
 	how      unix.OpenHow
@@ -46,8 +48,15 @@ type check struct {
 	set     int
 	file    uint64
 	offset  int64
-	got     []byte
+	got     []byte // as far as something was written
+	short   bool   // the file ends before that
 	err     error
+}
+
+// expect notes what an operation has read of a file, of which n bytes were wanted.
+func (c *check) expect(at int, f target, offset, n int64, got []byte) {
+	want := int(min(n, max(f.size-offset, 0)))
+	*c = check{pending: true, set: at, file: f.content, offset: offset, got: got[:min(len(got), want)], short: len(got) < want}
 }
 
 // A target is the file of an operation.
@@ -93,7 +102,7 @@ func (t *thread) read(o *operation) (int64, syscall.Errno) {
 	got, errno := pread(f.fd, t.buffer[:n], offset)
 	t.done(f)
 	if t.verifies {
-		t.check.pending, t.check.set, t.check.file, t.check.offset, t.check.got = true, o.setAt, f.content, offset, t.buffer[:min(got, int(max(f.size-offset, 0)))]
+		t.check.expect(o.setAt, f, offset, n, t.buffer[:got])
 	}
 	if errno == 0 {
 		n = int64(got)
@@ -138,18 +147,22 @@ func (t *thread) append(o *operation) (int64, syscall.Errno) {
 
 // data returns what is written at an offset. Filling a large buffer is no part of the operation.
 func (t *thread) data(o *operation, file uint64, offset, n int64) []byte {
-	c := t.contents[o.setAt]
-	var b []byte
-	if t.verifies {
-		b = c.at(file, offset, int(n))
-	} else {
-		t.fresh++
-		b = c.freshBlock(int(n), blend(file, t.fresh))
+	if n <= 1<<16 {
+		return t.filled(o, file, offset, n)
 	}
-	if n > 1<<16 {
-		t.begin = t.clock.now()
-	}
+	began := t.clock.now()
+	b := t.filled(o, file, offset, n)
+	t.begin += t.clock.now() - began
 	return b
+}
+
+func (t *thread) filled(o *operation, file uint64, offset, n int64) []byte {
+	c := t.contents[o.setAt]
+	if t.verifies {
+		return c.at(file, offset, int(n))
+	}
+	t.fresh++
+	return c.freshBlock(int(n), blend(file, t.fresh))
 }
 
 func (t *thread) create(o *operation) (int64, syscall.Errno) {
@@ -293,12 +306,12 @@ func (t *thread) rename(o *operation) syscall.Errno {
 	}
 	leaf, _, _ := t.address(o.setAt, number)
 	t.other = append(t.other[:0], t.name...)
+	moved := uint64(0)
 	if p.moved > 0 {
-		p.moved = 0
 		t.other = append(t.other[:len(t.other)-len(renamed)-1], 0)
 	} else {
 		t.other = append(append(t.other[:len(t.other)-1], renamed...), 0)
-		p.moved = number + 1
+		moved = number + 1
 	}
 	folder, temporary, errno := t.leaf(o.setAt, leaf)
 	if errno != 0 {
@@ -307,6 +320,9 @@ func (t *thread) rename(o *operation) syscall.Errno {
 	_, _, errno = unix.Syscall6(unix.SYS_RENAMEAT2, uintptr(folder), pointer(t.name), uintptr(folder), pointer(t.other), 0, 0)
 	if temporary {
 		closeFD(folder)
+	}
+	if errno == 0 {
+		p.moved = moved
 	}
 	return errno
 }
@@ -566,6 +582,10 @@ func (t *thread) verify(errno syscall.Errno) syscall.Errno {
 	}
 	s := t.layout.sets[t.check.set]
 	if t.check.err = t.contents[t.check.set].verify(t.check.got, t.check.file, t.check.offset, s.Blocks != spec.WriteBlocks); t.check.err != nil {
+		return errVerify
+	}
+	if t.check.short {
+		t.check.err = fmt.Errorf("the file ends at offset %d, before what was written", t.check.offset+int64(len(t.check.got)))
 		return errVerify
 	}
 	return 0

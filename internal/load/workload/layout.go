@@ -3,9 +3,14 @@
 package workload
 
 import (
+	"context"
+	"fmt"
+	"math/bits"
 	"path"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
@@ -108,13 +113,17 @@ func (s *set) content(file uint64) uint64 { return blend(s.id, file) }
 
 // appendLeaf appends the path of a folder in which files are.
 func (s *set) appendLeaf(b []byte, leaf uint64) []byte {
+	return s.appendFolder(b, s.Tree.Depth, s.leaves, leaf)
+}
+
+// appendFolder appends the path of a folder at a depth, at which there are as many as given.
+func (s *set) appendFolder(b []byte, depth int, many, number uint64) []byte {
 	b = append(b, s.folder...)
-	per := s.leaves
-	for range s.Tree.Depth {
-		per /= uint64(s.Tree.Width)
+	for range depth {
+		many /= uint64(s.Tree.Width)
 		b = append(b, '/')
-		b = strconv.AppendUint(b, leaf/per, 10)
-		leaf %= per
+		b = strconv.AppendUint(b, number/many, 10)
+		number %= many
 	}
 	return b
 }
@@ -139,23 +148,14 @@ func (s *set) path(file uint64) string {
 
 // folders returns the folders of the set, parents first.
 func (s *set) folders(yield func(string) bool) {
-	level := []string{s.folder}
-	for depth := 0; ; depth++ {
-		for _, f := range level {
-			if !yield(f) {
+	many := uint64(1)
+	for depth := range s.Tree.Depth + 1 {
+		for number := range many {
+			if !yield(string(s.appendFolder(nil, depth, many, number))) {
 				return
 			}
 		}
-		if depth == s.Tree.Depth {
-			return
-		}
-		var next []string
-		for _, f := range level {
-			for i := range s.Tree.Width {
-				next = append(next, f+"/"+strconv.Itoa(i))
-			}
-		}
-		level = next
+		many *= uint64(s.Tree.Width)
 	}
 }
 
@@ -171,7 +171,9 @@ func (l *layout) files(s *set) func(func(uint64) bool) {
 // A need is what a job will create before it runs. Blocks are those of its bytes that take space.
 type need struct{ files, folders, bytes, blocks uint64 }
 
-func (l *layout) need() (n need) {
+// need counts what the job needs. Sizes that are drawn are drawn one by one, which takes a while with millions of
+// files: ctx ends it.
+func (l *layout) need(ctx context.Context) (n need, err error) {
 	n.folders = 1
 	if l.prefix != "" {
 		n.folders++
@@ -183,20 +185,85 @@ func (l *layout) need() (n need) {
 			continue
 		}
 		files := (s.Count-index-1)/count + 1
-		bytes := files * uint64(s.sizes.least)
+		bytes := files * uint64(s.sizes.least) // a set has spec.MaxTotal at most
 		if s.sizes.least < s.sizes.most {
 			bytes = 0
 			for f := range l.files(s) {
-				bytes += uint64(s.size(f))
+				if bytes = plus(bytes, uint64(s.size(f))); f>>12&0xf == 0 && ctx.Err() != nil {
+					return n, ctx.Err()
+				}
 			}
 		}
 		n.files += files
-		n.bytes += bytes
+		n.bytes = plus(n.bytes, bytes)
 		if s.Blocks != spec.NoBlocks {
-			n.blocks += bytes
+			n.blocks = plus(n.blocks, bytes)
 		}
 	}
-	return n
+	return n, nil
+}
+
+// uses returns the longest block of a set's operations, and their kinds.
+func (l *layout) uses(s *set) (most int64, kinds map[spec.Kind]bool) {
+	kinds = map[spec.Kind]bool{}
+	for _, m := range l.test.Mix {
+		if m.Files != s.Name {
+			continue
+		}
+		kinds[m.Kind] = true
+		_, long := m.Block.Range()
+		if m.Kind == spec.Create {
+			long = min(long, slice)
+		}
+		most = max(most, long)
+	}
+	if s.grows { // what ensure creates
+		most = max(most, slice)
+	}
+	return most, kinds
+}
+
+// longest returns the longest block, in whole pages.
+func (l *layout) longest() int {
+	out := 1 << 16
+	for _, s := range l.sets {
+		most, _ := l.uses(s)
+		out = max(out, (int(most)+page-1)/page*page)
+	}
+	return out
+}
+
+// buffers refuses a job whose buffers would not fit into the memory.
+func (l *layout) buffers() error {
+	if l.test.Engine == spec.Null {
+		return nil
+	}
+	contents := map[int]bool{}
+	for _, s := range l.sets {
+		contents[s.Content.Compressible] = true
+	}
+	longest := l.longest()
+	each := longest + len(contents)*(period+longest)
+	hint := "use fewer jobs or smaller blocks"
+	if l.test.Engine == spec.Uring {
+		each += l.test.Depth * longest
+		hint = "use fewer jobs, less depth or smaller blocks"
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return fmt.Errorf("read the size of the memory: %w", err)
+	}
+	total := uint64(info.Totalram) * uint64(info.Unit)
+	if n := uint64(l.test.Jobs) * uint64(each); n > total/2 {
+		return invalid("jobs", hint, "jobs: buffers of %d jobs with blocks of %d bytes take %d bytes, which is more than half of the memory", l.test.Jobs, longest, n)
+	}
+	return nil
+}
+
+// plus adds up to the greatest number, and no further.
+func plus(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	return sum | -carry
 }
 
 // check compares the need with what the agent allows.

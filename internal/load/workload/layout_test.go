@@ -5,12 +5,14 @@ package workload
 import (
 	"bytes"
 	"compress/flate"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 )
@@ -48,8 +50,17 @@ func TestContents(t *testing.T) {
 				t.Errorf("%s is compressed to %.2f: want a half", name, share)
 			}
 		}
-		if done.GetBytes() != sum || done.GetFiles() != 9 || done.GetFolders() != 9 || len(done.GetOperations()) != 1 {
+		if done.GetBytes() != sum || done.GetFiles() != 9 || done.GetFolders() != 9 {
 			t.Errorf("%d bytes are there: %v", sum, done)
+		}
+		for _, o := range done.GetOperations() { // by the size of the write
+			if mean := o.GetBytes() / o.GetOperations(); sizeClasses[classOfSize(int64(mean))] != o.GetSizeClass() {
+				t.Errorf("writes of %d bytes are in the class %s", mean, o.GetSizeClass())
+			}
+			sum -= o.GetBytes()
+		}
+		if sum != 0 || len(done.GetOperations()) < 2 {
+			t.Errorf("%d bytes are in no class of %v", sum, done.GetOperations())
 		}
 	}
 }
@@ -144,4 +155,42 @@ func TestSecondEngine(t *testing.T) {
 		t.Error(e)
 	}
 	left(t, job, p.clean())
+}
+
+// TestTooMuch: sets that make more bytes together than a number holds exceed every limit (L10).
+func TestTooMuch(t *testing.T) {
+	t.Parallel()
+	config := "{name: much, mix: [{operation: read, files: s0}], files: ["
+	for i := range 16 {
+		config += fmt.Sprintf("{name: s%d, count: %d, size: 1TiB, allocate: sparse}, ", i, 1<<20)
+	}
+	job := newJob(t, config+"]}")
+	job.LimitBytes = 1 << 62
+	if _, faults := Plan(t.Context(), job); len(faults) != 1 || faults[0].GetSubject() != "files" || !strings.Contains(faults[0].GetMessage(), "18446744073709551615 bytes") {
+		t.Error(faults)
+	}
+}
+
+// TestMemory: buffers that do not fit into the memory are refused before anything is created, those of a ring included.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: memory, engine: uring, depth: 4096, files: [{name: data, count: 1, size: 1GiB}], mix: [{operation: read, block: 1GiB}]}")
+	if _, faults := Plan(t.Context(), job); len(faults) == 0 || faults[0].GetSubject() != "jobs" {
+		t.Error(faults)
+	}
+	if e := start(t, job).refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID || e.GetSubject() != "jobs" || len(tree(t, job.Root)) > 0 {
+		t.Error(e)
+	}
+}
+
+// TestPlanEnds: a plan of files whose sizes take minutes to draw ends with its caller.
+func TestPlanEnds(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, fmt.Sprintf("{name: many, files: [{name: data, count: %d, size: {lognormal: {mean: 4KiB, deviation: 4KiB, min: 0B, max: 1MiB}}}], mix: [{operation: read, block: 1B}]}", 1<<30))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, faults := Plan(ctx, job); len(faults) != 1 || !strings.Contains(faults[0].GetMessage(), "deadline exceeded") || time.Since(began) > 20*time.Second {
+		t.Error(faults, time.Since(began))
+	}
 }

@@ -4,6 +4,7 @@ package workload
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,4 +113,39 @@ func manifestLine(n int, line string, head func(manifestHead) error, f func(kind
 		return fmt.Errorf("the manifest has a line that no engine has written: %q", line)
 	}
 	return f(line[0], line[2:])
+}
+
+// readBackwards calls f with each line of a manifest but the first, the last one first, so that no more than a
+// part of it is in memory.
+func readBackwards(name string, f func(kind byte, path string) error) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("read the manifest: %w", err)
+	}
+	defer file.Close()
+	at, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("read the manifest: %w", err)
+	}
+	var rest []byte   // of a line whose beginning is before at
+	complete := false // the last line may have no end
+	for at > 0 {
+		part := make([]byte, min(at, 1<<20), min(at, 1<<20)+int64(len(rest)))
+		at -= int64(len(part))
+		if _, err := file.ReadAt(part, at); err != nil {
+			return fmt.Errorf("read the manifest: %w", err)
+		}
+		rest = append(part, rest...)
+		for i := bytes.LastIndexByte(rest, '\n'); i >= 0; i = bytes.LastIndexByte(rest, '\n') {
+			line := string(rest[i+1:])
+			if rest = rest[:i]; !complete {
+				complete = true
+				continue
+			}
+			if err := manifestLine(1, line, nil, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

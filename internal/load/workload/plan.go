@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -15,7 +16,7 @@ import (
 
 // Plan returns what a job would create and whether it could be done, without leaving anything behind.
 // It writes a little to a file without a name to estimate the time. Manifest and RunID are not needed.
-func Plan(job Job) (*loadpb.Plan, []*loadpb.Error) {
+func Plan(ctx context.Context, job Job) (*loadpb.Plan, []*loadpb.Error) {
 	if job.RunID == "" {
 		job.RunID = "plan"
 	}
@@ -23,7 +24,10 @@ func Plan(job Job) (*loadpb.Plan, []*loadpb.Error) {
 	if err != nil {
 		return nil, []*loadpb.Error{proto(err, loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID)}
 	}
-	n := l.need()
+	n, err := l.need(ctx)
+	if err != nil {
+		return nil, []*loadpb.Error{proto(err, loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID)}
+	}
 	plan := &loadpb.Plan{Files: n.files, Folders: n.folders, Bytes: n.bytes, RunSeconds: (l.test.Warmup + l.test.Duration).Seconds()}
 	if l.test.Duration == 0 && l.test.Rate != nil {
 		plan.RunSeconds += float64(l.test.Count) / l.test.Rate.Operations
@@ -35,6 +39,7 @@ func Plan(job Job) (*loadpb.Plan, []*loadpb.Error) {
 		}
 	}
 	fail(n.check(job))
+	fail(l.buffers())
 	where, err := l.nearest()
 	if err != nil {
 		fail(err)

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 )
@@ -20,33 +19,43 @@ import (
 const (
 	slice = 1 << 20 // written at once
 	batch = 1024    // files that are noted in the manifest at once
+	// What is written without a sync: a long one would look like a preparation that does not go on.
+	unsynced = 64 << 20
 )
 
 // prepared is what is ready for a run.
 type prepared struct {
 	*layout
-	dir   *folder // the run's
-	align int     // of direct I/O; 0 without it
+	wanted need
+	dir    *folder // the run's
+	align  int     // of direct I/O; 0 without it
 }
 
 // prepare creates what the layout needs and calls progress each second. It returns as soon as ctx ends.
 func (l *layout) prepare(ctx context.Context, progress func(*loadpb.Progress)) (*prepared, *loadpb.PrepareStats, error) {
-	p := &preparation{layout: l, wanted: l.need(), began: time.Now(), latencies: stats.Table{}}
-	if err := p.wanted.check(l.job); err != nil {
+	if err := l.buffers(); err != nil {
 		return nil, nil, err
 	}
+	wanted, err := l.need(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := wanted.check(l.job); err != nil {
+		return nil, nil, err
+	}
+	p := &preparation{layout: l, wanted: wanted, began: time.Now(), latencies: stats.Table{}}
 	if err := p.open(); err != nil {
 		return nil, nil, err
 	}
 	defer p.manifest.close()
 	stop := each(time.Second, func() { progress(p.progress()) })
-	err := p.create(ctx, progress)
+	err = p.create(ctx, progress)
 	stop()
 	if err != nil {
 		p.dir.close()
 		return nil, nil, err
 	}
-	return &prepared{l, p.dir, p.align}, &loadpb.PrepareStats{
+	return &prepared{l, wanted, p.dir, p.align}, &loadpb.PrepareStats{
 		Seconds: time.Since(p.began).Seconds(), Files: p.files.Load(), Folders: p.folders, Bytes: p.bytes.Load(),
 		KeptFiles: p.kept, Operations: p.latencies.Proto(),
 	}, nil
@@ -64,6 +73,8 @@ type preparation struct {
 	kept     uint64
 
 	files, bytes atomic.Uint64 // done
+	passed       atomic.Uint64 // folders, made or there
+	small        atomic.Uint64 // bytes of files without a sync of their own
 
 	mu        sync.Mutex
 	latencies stats.Table
@@ -127,6 +138,7 @@ func (p *preparation) openRun(target *folder) error {
 	if made {
 		p.folders++
 	}
+	p.passed.Add(1)
 	if p.prefix == "" {
 		return nil
 	}
@@ -157,6 +169,7 @@ func (p *preparation) mkdirs(names []string) error {
 		if made {
 			p.folders++
 		}
+		p.passed.Add(1)
 	}
 	return nil
 }
@@ -199,6 +212,12 @@ func (p *preparation) createFolders(ctx context.Context, s *set) error {
 	if s.grows {
 		for leaf := range s.leaves {
 			p.manifest.add('m', string(s.appendLeaf(nil, leaf)))
+			if leaf%batch < batch-1 {
+				continue
+			}
+			if err := p.manifest.sync(); err != nil {
+				return err
+			}
 		}
 	}
 	return p.mkdirs(names)
@@ -247,7 +266,10 @@ func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) erro
 		if p.test.Shared {
 			if size, there, err := p.dir.has(name); err != nil {
 				return err
-			} else if there && size == s.size(f) {
+			} else if there && size != s.size(f) {
+				whole := filepath.Join(p.dir.name, name)
+				return &fault{loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, whole, "every run needs an id of its own", fmt.Errorf("the file %s exists already, with %d bytes in place of %d", whole, size, s.size(f))}
+			} else if there {
 				p.kept++
 				p.files.Add(1)
 				continue
@@ -270,29 +292,41 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 		return err
 	}
 	defer c.free()
-	latencies := &histogram.Histogram{}
-	written := uint64(0)
+	latencies := stats.Table{}
 	for file := range work {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		n, err := p.writeFile(ctx, s, file, c, latencies)
-		written += n
 		if err != nil {
 			return err
 		}
 		p.files.Add(1)
+		if n >= slice {
+			continue
+		}
+		if err := p.syncSmall(n + page); err != nil { // its blocks, and its entry in the folder
+			return err
+		}
 	}
-	if latencies.Count() > 0 {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		key := stats.Key{Operation: "write", SizeClass: sizeClasses[classOfSize(slice)]}
-		p.latencies.Merge(stats.Table{key: {Operations: latencies.Count(), Bytes: written, Service: *latencies}})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.latencies.Merge(latencies)
+	return nil
+}
+
+// syncSmall syncs the file system now and then.
+func (p *preparation) syncSmall(bytes uint64) error {
+	if n := p.small.Add(bytes); n/unsynced == (n-bytes)/unsynced {
+		return nil
+	}
+	if err := unix.Syncfs(p.dir.fd); err != nil {
+		return pathFault("sync", p.dir.name, err)
 	}
 	return nil
 }
 
-func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *content, latencies *histogram.Histogram) (written uint64, err error) {
+func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *content, latencies stats.Table) (written uint64, err error) {
 	name, size := s.path(file), s.size(file)
 	whole := filepath.Join(p.dir.name, name)
 	fd, err := openBeneath(p.dir.fd, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, fileMode)
@@ -316,7 +350,8 @@ func (p *preparation) writeFile(ctx context.Context, s *set, file uint64, c *con
 	return 0, nil
 }
 
-func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, file uint64, size int64, c *content, latencies *histogram.Histogram) (written uint64, err error) {
+func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, file uint64, size int64, c *content, latencies stats.Table) (written uint64, err error) {
+	synced := int64(0)
 	for at := int64(0); at < size && ctx.Err() == nil; {
 		began := time.Now()
 		n, err := unix.Pwrite(fd, c.at(s.content(file), at, int(min(slice, size-at))), at)
@@ -326,15 +361,17 @@ func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, fi
 		if err != nil {
 			return written, pathFault("write", whole, err)
 		}
-		latencies.Record(int64(time.Since(began)))
+		count(latencies, n, time.Since(began))
 		at += int64(n)
 		written += uint64(n)
 		p.bytes.Add(uint64(n))
-	}
-	if size >= slice { // smaller ones are left to the sync at the end
+		if at-synced < unsynced && (at < size || size < slice) { // smaller files are synced together
+			continue
+		}
 		if err := unix.Fdatasync(fd); err != nil {
 			return written, pathFault("sync", whole, err)
 		}
+		synced = at
 	}
 	if p.test.Direct {
 		_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // the cache is not to be written back during the run
@@ -342,8 +379,21 @@ func (p *preparation) fill(ctx context.Context, s *set, fd int, whole string, fi
 	return written, nil
 }
 
+// count counts a write.
+func count(t stats.Table, n int, took time.Duration) {
+	key := stats.Key{Operation: "write", SizeClass: sizeClasses[classOfSize(int64(n))]}
+	c := t[key]
+	if c == nil {
+		c = &stats.Counter{}
+		t[key] = c
+	}
+	c.Operations++
+	c.Bytes += uint64(n)
+	c.Service.Record(int64(took))
+}
+
 func (p *preparation) progress() *loadpb.Progress {
-	out := &loadpb.Progress{Phase: "prepare", Done: p.files.Load(), Total: p.wanted.files, Bytes: p.bytes.Load()}
+	out := &loadpb.Progress{Phase: "prepare", Done: p.files.Load() + p.passed.Load(), Total: p.wanted.files + p.wanted.folders, Bytes: p.bytes.Load()}
 	if took := time.Since(p.began).Seconds(); took > 0 {
 		out.BytesPerSecond = float64(out.Bytes) / took
 	}

@@ -42,16 +42,11 @@ type run struct {
 	fault   *fault
 }
 
-func newRun(p *prepared, c clock, start int64) (*run, error) {
+// newRun makes the threads of a run, which has no start yet.
+func newRun(p *prepared, c clock) (*run, error) {
 	t := p.test
-	r := &run{prepared: p, clock: c, start: max(start, c.now()), end: math.MaxInt64, handed: make(chan handover, t.Jobs)} // a thread has one on its way at most
-	if t.Duration > 0 {
-		r.end = r.start + int64(t.Warmup+t.Duration)
-	}
+	r := &run{prepared: p, clock: c, handed: make(chan handover, t.Jobs)} // a thread has one on its way at most
 	r.warm = int64((t.Warmup + t.Interval - 1) / t.Interval)
-	if err := p.checkBlocks(); err != nil {
-		return nil, err
-	}
 	operations, weights := p.operations()
 	shared, err := r.openAll()
 	if err != nil {
@@ -66,6 +61,14 @@ func newRun(p *prepared, c clock, start int64) (*run, error) {
 		r.threads = append(r.threads, th)
 	}
 	return r, nil
+}
+
+// startAt sets when the run starts: at once if the time has passed.
+func (r *run) startAt(start int64) {
+	r.start, r.end = max(start, r.clock.now()), math.MaxInt64
+	if r.test.Duration > 0 {
+		r.end = r.start + int64(r.test.Warmup+r.test.Duration)
+	}
 }
 
 // newThread makes a thread, whose buffers are touched and whose files are open.
@@ -138,6 +141,14 @@ func (t *thread) equip(shared *opened) (err error) {
 			}
 		}
 	}
+	if t.layout.test.Engine == spec.Uring {
+		t.rides = make([][]byte, t.layout.test.Depth)
+		for i := range t.rides {
+			if t.rides[i], err = alignedBuffer(shared.longest); err != nil {
+				return err
+			}
+		}
+	}
 	t.buffer, err = alignedBuffer(shared.longest)
 	return err
 }
@@ -158,26 +169,6 @@ func (t *thread) openSet(s *set, flags int) ([]int32, error) {
 	return fds, nil
 }
 
-// uses returns the longest block of a set's operations, and their kinds.
-func (r *run) uses(s *set) (most int64, kinds map[spec.Kind]bool) {
-	kinds = map[spec.Kind]bool{}
-	for _, m := range r.test.Mix {
-		if m.Files != s.Name {
-			continue
-		}
-		kinds[m.Kind] = true
-		_, long := m.Block.Range()
-		if m.Kind == spec.Create {
-			long = min(long, slice)
-		}
-		most = max(most, long)
-	}
-	if s.grows { // what ensure creates
-		most = max(most, slice)
-	}
-	return most, kinds
-}
-
 // opened is what threads share.
 type opened struct {
 	leaves  [][]int32
@@ -192,10 +183,7 @@ const (
 
 // openAll opens the folders in which operations find files, and decides which files threads keep open.
 func (r *run) openAll() (*opened, error) {
-	o := &opened{make([][]int32, len(r.sets)), make([]bool, len(r.sets)), 1 << 16}
-	if err := r.buffers(o); err != nil {
-		return nil, err
-	}
+	o := &opened{make([][]int32, len(r.sets)), make([]bool, len(r.sets)), r.longest()}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return nil, fmt.Errorf("read the limit of open files: %w", err)
@@ -221,28 +209,9 @@ func (r *run) openAll() (*opened, error) {
 	return o, nil
 }
 
-// buffers finds the longest block, and refuses what would not fit into memory.
-func (r *run) buffers(o *opened) error {
-	contents := map[int]bool{}
-	for _, s := range r.sets {
-		most, _ := r.uses(s)
-		o.longest = max(o.longest, (int(most)+page-1)/page*page)
-		contents[s.Content.Compressible] = true
-	}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return fmt.Errorf("read the size of the memory: %w", err)
-	}
-	total := uint64(info.Totalram) * uint64(info.Unit)
-	if n := uint64(r.test.Jobs) * uint64(o.longest+len(contents)*(period+o.longest)); n > total/2 {
-		return invalid("jobs", "use fewer jobs or smaller blocks", "jobs: buffers of %d jobs with blocks of %d bytes take %d bytes, which is more than half of the memory", r.test.Jobs, o.longest, n)
-	}
-	return nil
-}
-
 // limits returns a thread's share of what the run may still make.
 func (r *run) limits() limits {
-	n := r.need()
+	n := r.wanted
 	share := func(limit, used uint64) int64 {
 		if limit == 0 {
 			return math.MaxInt64 / 2 // what is deleted comes back
@@ -366,13 +335,25 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 			r.interrupt()
 			interrupted, late = nil, time.After(grace)
 		case <-late:
-			fmt.Fprintf(os.Stderr, "%d threads are in a system call that does not return\n", left)
+			if n := r.hung(col); n > 0 {
+				fmt.Fprintf(os.Stderr, "%d threads are in a system call that does not return\n", n)
+			}
 			return col.finished()
 		}
 	}
 	r.syncAtEnd()
 	defer r.release()
 	return col.finished()
+}
+
+// hung returns how many threads have begun and not ended.
+func (r *run) hung(c *collector) (n int) {
+	for i, t := range r.threads {
+		if t.first.Load() != 0 && c.passed[i] != math.MaxInt64 {
+			n++
+		}
+	}
+	return n
 }
 
 // release closes the files of the threads, which have ended, and gives their buffers back.
@@ -386,8 +367,10 @@ func (r *run) release() {
 				c.free()
 			}
 		}
-		if t.buffer != nil {
-			_ = unix.Munmap(t.buffer) // it is one that Mmap has returned
+		for _, b := range append(t.rides, t.buffer) {
+			if b != nil {
+				_ = unix.Munmap(b) // it is one that Mmap has returned
+			}
 		}
 	}
 	for _, fds := range r.threads[0].leaves {
@@ -441,16 +424,29 @@ func (r *run) begun() (s *loadpb.Started, n int) {
 	return s, n
 }
 
-// syncAtEnd makes all that was written durable. Files that are open are synced one by one.
+// syncAtEnd makes all that was written durable, unless the run has ended early. Files that are open are synced one
+// by one. No budget covers an error of it: it is about everything that was written.
 func (r *run) syncAtEnd() {
-	if r.test.Sync != spec.SyncAtEnd || r.test.Engine == spec.Null {
+	if r.test.Sync != spec.SyncAtEnd || r.test.Engine == spec.Null || r.stopped.Load() {
 		return
 	}
-	var err error
+	err := r.syncAll()
+	if err == nil {
+		return
+	}
+	err = fmt.Errorf("sync at the end: %w", err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.samples) < maxErrors {
+		r.samples = append(r.samples, err.Error())
+	}
+	r.fault = &fault{code: codeOf(err), subject: "sync", err: err}
+}
+
+func (r *run) syncAll() (err error) {
 	for at, s := range r.sets {
 		if _, uses := r.uses(s); s.grows || r.threads[0].opened[at] == nil && uses[spec.Write] || r.threads[0].appends[at] == nil && uses[spec.Append] {
-			err = unix.Syncfs(r.dir.fd)
-			break
+			return errors.Join(err, unix.Syncfs(r.dir.fd))
 		}
 		for _, fd := range append(r.threads[0].opened[at], r.threads[0].appends[at]...) {
 			if e := unix.Fsync(int(fd)); e != nil && err == nil {
@@ -458,8 +454,5 @@ func (r *run) syncAtEnd() {
 			}
 		}
 	}
-	if err != nil {
-		r.fail(classOf(err), fmt.Errorf("sync at the end: %w", err))
-		r.stopped.Store(true)
-	}
+	return err
 }

@@ -239,11 +239,29 @@ verify: true
 	}
 }
 
+// TestLostData: a file that is shorter than what was written is found, by both engines (L9).
+func TestLostData(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"threads", "uring"} {
+		job := newJob(t, "{name: lost, engine: "+engine+", files: [{name: data, count: 1, size: 64KiB}], mix: [{operation: read, block: 64KiB}], count: 10, verify: true}")
+		p := start(t, job)
+		p.prepare()
+		if err := os.Truncate(filepath.Join(job.Root, "load/01RUN/agent-0/data/f0"), 5000); err != nil {
+			t.Fatal(err)
+		}
+		p.run(soon())
+		_, _, f := p.finished()
+		if e := f.GetError(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_VERIFICATION || !strings.Contains(e.GetMessage(), "the file ends at offset 5000, before what was written") {
+			t.Error(engine, e)
+		}
+	}
+}
+
 // TestShared: agents that share a set create a part of it each, use all of it, keep what is there, and delete
 // their part.
 func TestShared(t *testing.T) {
 	t.Parallel()
-	first := newJob(t, "{name: shared, shared: true, verify: true, files: [{name: data, count: 5, size: 64KiB}], mix: [{operation: read, access: sequential}, {operation: write}], count: 500}")
+	first := newJob(t, "{name: shared, shared: true, cleanup: nothing, verify: true, files: [{name: data, count: 5, size: 64KiB}], mix: [{operation: read, access: sequential}, {operation: write}], count: 500}")
 	first.AgentCount = 2
 	second := first
 	second.AgentIndex, second.Manifest = 1, first.Manifest+"2"
@@ -286,7 +304,7 @@ func TestDirect(t *testing.T) {
 	if e := start(t, job).refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID || e.GetSubject() != "direct" || !strings.Contains(e.GetMessage(), "tmpfs") {
 		t.Error(e)
 	}
-	if _, faults := Plan(job); len(faults) != 1 || faults[0].GetSubject() != "direct" {
+	if _, faults := Plan(t.Context(), job); len(faults) != 1 || faults[0].GetSubject() != "direct" {
 		t.Error(faults)
 	}
 }

@@ -53,8 +53,12 @@ type pacer struct {
 	period  float64 // mean nanoseconds from one to the next; 0 without a rate
 	poisson bool
 	precise bool
-	due     float64
+	start   int64
+	due     float64 // after the start: since the machine has booted, a number of it would lose nanoseconds
 }
+
+// at returns when the next operation is due.
+func (p *pacer) at() int64 { return p.start + int64(p.due) }
 
 // next moves on to the next operation.
 func (p *pacer) next(r *random) {
@@ -67,10 +71,11 @@ func (p *pacer) next(r *random) {
 
 // backlog returns how many operations were due at a time and have not begun; if they arrive at random, about.
 func (p *pacer) backlog(at int64) uint64 {
-	if p.period == 0 || float64(at) < p.due {
+	since := float64(at - p.start)
+	if p.period == 0 || since < p.due {
 		return 0
 	}
-	return uint64((float64(at)-p.due)/p.period) + 1
+	return uint64((since-p.due)/p.period) + 1
 }
 
 // loop runs operations from the start time until the end of the run.
@@ -83,13 +88,11 @@ func (t *thread) loop(start int64) {
 			t.run.fail(otherError, err)
 			t.run.stopped.Store(true)
 		} else {
-			defer t.flights.release()
+			defer t.flights.close()
 		}
 	}
 	t.now = t.clock.until(start, t.precise)
-	if t.period > 0 {
-		t.due += float64(start)
-	}
+	t.start = start
 	t.boundary = t.run.boundary(t.slot.interval)
 	t.first.Store(t.now)
 	if t.flights != nil {
@@ -97,7 +100,7 @@ func (t *thread) loop(start int64) {
 		return
 	}
 	for t.now < t.turn || !t.look() {
-		if due := int64(t.due); t.period > 0 && t.now < due {
+		if due := t.at(); t.period > 0 && t.now < due {
 			at := min(due, t.turn)
 			t.now = t.clock.until(at, t.precise && at == due)
 			continue
@@ -125,7 +128,7 @@ func (t *thread) step() {
 		errno = t.verify(errno)
 	}
 	if errno == 0 {
-		t.count(o, n)
+		t.count(o, n, t.at())
 	} else {
 		t.failed(o, n, errno)
 	}
@@ -141,13 +144,13 @@ func (t *thread) step() {
 	}
 }
 
-func (t *thread) count(o *operation, n int64) {
+func (t *thread) count(o *operation, n, due int64) {
 	c := t.slot.cell(o.row+classOfSize(n), t.period > 0)
 	c.operations++
 	c.bytes += uint64(n)
 	c.service.Record(t.now - t.begin)
 	if t.period > 0 {
-		c.response.Record(t.now - int64(t.due))
+		c.response.Record(t.now - due)
 	}
 }
 
@@ -209,7 +212,7 @@ func (t *thread) rotate() {
 	if measures {
 		t.left = t.run.share(t.index)
 	}
-	t.slot.backlog += t.backlog(t.boundary)
+	t.slot.backlog = t.backlog(t.boundary)
 	t.boundary = t.run.boundary(next)
 	select {
 	case s := <-t.spare:

@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
 
@@ -31,7 +29,7 @@ type flights struct {
 	free []int
 }
 
-// newFlights makes a ring and what it reads into and writes from.
+// newFlights makes a ring, whose operations read into and write from the buffers of the thread.
 func (t *thread) newFlights() (*flights, error) {
 	depth := t.layout.test.Depth
 	r, err := newRing(depth)
@@ -40,21 +38,10 @@ func (t *thread) newFlights() (*flights, error) {
 	}
 	f := &flights{ring: r, all: make([]flight, depth), free: make([]int, 0, depth)}
 	for i := range f.all {
-		if f.all[i].buffer, err = alignedBuffer(len(t.buffer)); err != nil {
-			r.close()
-			return nil, err
-		}
+		f.all[i].buffer = t.rides[i]
 		f.free = append(f.free, i)
 	}
 	return f, nil
-}
-
-// release gives the ring and the buffers back.
-func (f *flights) release() {
-	f.close()
-	for i := range f.all {
-		_ = unix.Munmap(f.all[i].buffer) // it is one that Mmap has returned
-	}
 }
 
 // rideRing runs operations by a ring until the end of the run, and returns when all of them are complete.
@@ -70,7 +57,7 @@ func (t *thread) rideRing() {
 
 // fill submits operations until there are as many as may be, or none is due.
 func (t *thread) fill() {
-	for t.turn > 0 && len(t.flights.free) > 0 && t.left > 0 && (t.period == 0 || t.now >= int64(t.due)) {
+	for t.turn > 0 && len(t.flights.free) > 0 && t.left > 0 && (t.period == 0 || t.now >= t.at()) {
 		t.submit(t.choose())
 		if t.period > 0 {
 			t.next(&t.rng)
@@ -86,7 +73,7 @@ func (t *thread) fill() {
 func (t *thread) submit(o *operation) {
 	id := t.flights.free[len(t.flights.free)-1]
 	f := &t.flights.all[id]
-	f.o, f.begin, f.due = o, t.now, int64(t.due)
+	f.o, f.begin, f.due = o, t.clock.now(), t.at()
 	code, flags := uint8(opRead), t.directFlag()
 	if o.kind == spec.Write {
 		code, flags = opWrite, flags|syscall.O_WRONLY|t.dsync
@@ -100,7 +87,9 @@ func (t *thread) submit(o *operation) {
 	offset, n := t.place(o, spot, f.target.size)
 	f.offset, f.block = offset, f.buffer[:n]
 	if code == opWrite {
+		began := t.clock.now()
 		t.load(f)
+		f.begin += t.clock.now() - began // filling is no part of the operation
 	}
 	t.flights.free = t.flights.free[:len(t.flights.free)-1]
 	t.flights.push(code, f.target.fd, f.block, offset, uint64(id))
@@ -129,10 +118,10 @@ func (t *thread) load(f *flight) {
 // drain waits for completions until a time, or until the next operation is due, and counts them.
 func (t *thread) drain(until int64) {
 	if t.period > 0 && len(t.flights.free) > 0 && t.left > 0 {
-		until = min(until, int64(t.due))
+		until = min(until, t.at())
 	}
 	if len(t.flights.free) == len(t.flights.all) {
-		t.now = t.clock.until(until, t.precise && until == int64(t.due))
+		t.now = t.clock.until(until, t.precise && until == t.at())
 		return
 	}
 	if errno := t.flights.enter(time.Duration(until - t.now)); errno != 0 {
@@ -152,24 +141,25 @@ func (t *thread) drain(until int64) {
 
 // land counts a completed operation.
 func (t *thread) land(f *flight, result int32) {
-	t.done(f.target)
 	n, errno := int64(result), syscall.Errno(0)
 	if result < 0 {
 		n, errno = int64(len(f.block)), syscall.Errno(-result)
 	}
 	if errno == 0 && t.verifies && f.o.kind == spec.Read {
-		t.check = check{set: f.o.setAt, file: f.target.content, offset: f.offset, got: f.block[:min(n, max(f.target.size-f.offset, 0))]}
-		errno = t.verify(0)
+		got := int(n)
+		if got < len(f.block) { // a ring may read less than there is
+			got, errno = pread(f.target.fd, f.block, f.offset)
+		}
+		t.check.expect(f.o.setAt, f.target, f.offset, int64(len(f.block)), f.block[:got])
+		errno = t.verify(errno)
 	}
+	t.done(f.target)
 	if errno != 0 {
 		t.failed(f.o, n, errno)
 		return
 	}
 	t.begin = f.begin
-	due := t.due
-	t.due = float64(f.due)
-	t.count(f.o, n)
-	t.due = due
+	t.count(f.o, n, f.due)
 }
 
 // checkRing refuses what a ring does not do.

@@ -93,7 +93,7 @@ func TestRingAllocatesNothing(t *testing.T) { // not parallel: AllocsPerRun coun
 	if th.flights, err = th.newFlights(); err != nil {
 		t.Fatal(err)
 	}
-	defer th.flights.release()
+	defer th.flights.close()
 	th.now, th.boundary, th.turn = th.clock.now(), math.MaxInt64, math.MaxInt64
 	n := testing.AllocsPerRun(500, func() {
 		th.fill()
