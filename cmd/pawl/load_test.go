@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
 
@@ -35,21 +34,6 @@ func TestLoadOverrides(t *testing.T) {
 	want.Count, want.Duration, want.Rate = 0, 90*time.Second, &spec.Rate{Operations: 12.5, Arrival: spec.Poisson}
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("%s\n%s", diff, src)
-	}
-}
-
-// TestRunIDs: the ids of runs are ULIDs, and later ones are greater.
-func TestRunIDs(t *testing.T) {
-	t.Parallel()
-	now := time.UnixMilli(1_700_000_000_000)
-	one, other := newRunID(now), newRunID(now.Add(time.Millisecond))
-	if !controller.IsID(one) || one[:10] != "01HF7YAT00" || other <= one {
-		t.Error(one, other)
-	}
-	for _, bad := range []string{"", "01HF7YAT00", "81HF7YAT000000000000000000", "01HF7YAT0000000000000000OI", one + "0"} {
-		if controller.IsID(bad) {
-			t.Errorf("%q is an id", bad)
-		}
 	}
 }
 

@@ -40,6 +40,29 @@ type localAgent struct {
 	done chan struct{} // closed when it has ended
 }
 
+// LocalAgents starts agents, with the program pawl, that have their folders in a temporary one; end
+// ends them and removes it. They work beneath root, or in that folder if it is empty.
+func LocalAgents(ctx context.Context, n int, program, root string) (_ []Target, end func() error, err error) {
+	dir, err := os.MkdirTemp("", "pawl-load-") // short: it has sockets
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	if root == "" {
+		root = filepath.Join(dir, "root")
+		if err := os.Mkdir(root, 0o700); err != nil {
+			return nil, nil, errors.Join(err, remove())
+		}
+	}
+	l, err := StartLocal(ctx, n, dir, io.Discard, func(id, listen, state string) []string {
+		return []string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return l.Targets, func() error { return errors.Join(l.Stop(), remove()) }, nil
+}
+
 // StartLocal starts agents and waits until they listen. Each has a folder of its own in dir, with
 // its socket and its state; command returns the command line of an agent.
 func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command func(id, listen, state string) []string) (*Local, error) {
