@@ -90,6 +90,7 @@ var order = [][]string{
 	{"internal/doctor"},
 	{"internal/console"},
 	{"internal/files"},
+	{"internal/loadstep"},
 	{"internal/profile"},
 	{"internal/supervise"},
 	{"internal/lab/bench"},

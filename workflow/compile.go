@@ -205,6 +205,8 @@ func (s *Step) kind() Kind {
 		return KindHTTP
 	case s.Crew != nil:
 		return KindCrew
+	case s.Load != nil:
+		return KindLoad
 	case s.Approval != nil:
 		return KindApproval
 	case s.Sleep != "":

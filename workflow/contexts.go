@@ -75,6 +75,9 @@ func (c *compilation) work(path func(string) string, s *Step, w *nodeWork, ctx c
 	if s.Crew != nil {
 		w.with = c.template(path("crew"), s.Crew.value(), ctx)
 	}
+	if s.Load != nil {
+		w.with = c.template(path("load"), s.Load.value(), ctx)
+	}
 	if h := s.HTTP; h != nil {
 		w.method, w.expect = h.Method, h.Expect
 		w.url = c.template(path("http.url"), h.URL, ctx)

@@ -30,6 +30,7 @@ const (
 	KindHandler Kind = "handler" // a Go handler, or a worker in any language
 
 	KindCrew Kind = "crew" // a task of a member of a crew, until it has landed
+	KindLoad Kind = "load" // a load on agents, until it is over
 
 	KindApproval Kind = "approval" // waits for a person
 	KindSleep    Kind = "sleep"    // waits for a time
@@ -45,7 +46,7 @@ func (k Kind) Waits() bool {
 
 // Encodes reports whether what runs a step of the kind gives its output as JSON, and has its input in
 // Work.With.
-func (k Kind) Encodes() bool { return k == KindHandler || k == KindCrew }
+func (k Kind) Encodes() bool { return k == KindHandler || k == KindCrew || k == KindLoad }
 
 // Hook says when a hook runs.
 type Hook string

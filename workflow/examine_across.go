@@ -152,7 +152,7 @@ func (e *examiner) companions(path string, v *document.Value, kind Kind, m map[s
 		}
 	}
 	only("env", process, "it belongs to command and run")
-	only("dir", process || kind == KindCrew, "it belongs to command, run and crew")
+	only("dir", process || kind == KindCrew || kind == KindLoad, "it belongs to command, run, crew and load")
 	only("with", kind == KindHandler, "it belongs to handler")
 	if !isHook(path) {
 		only("inputs", kind == KindWorkflow, "they belong to workflow")
@@ -188,7 +188,7 @@ var ownLimit = map[Kind]string{
 	KindWorkflow: "the child workflow has its own",
 }
 
-var outputOf = map[Kind]string{KindHandler: "handler", KindCrew: "step with crew"}
+var outputOf = map[Kind]string{KindHandler: "handler", KindCrew: "step with crew", KindLoad: "step with load"}
 
 func (e *examiner) outputMode(path string, kind Kind, m map[string]any) {
 	if m["output"] == "" {
@@ -240,6 +240,18 @@ func alsoHTTP(e *examiner, path string, v *document.Value, m map[string]any) {
 		}
 	}
 	m["expect"] = sortedInts(m["expect"])
+}
+
+// alsoLoad refuses what only agents that are started for a load have, if others are named.
+func alsoLoad(e *examiner, path string, _ *document.Value, m map[string]any) {
+	if m["agents"] == nil {
+		return
+	}
+	for _, key := range []string{"local", "root"} {
+		if m[key] != nil {
+			e.ReportAt(path+"."+key, fmt.Sprintf("a load with agents has no %s", key), "it is of agents that are started for the load")
+		}
+	}
 }
 
 // sortedInts returns a list of numbers ascending, each once.

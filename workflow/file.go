@@ -62,7 +62,7 @@ type InputSchema struct {
 }
 
 // A Step is one step as it is written. It has exactly one of Command, Run,
-// HTTP, Handler, Crew, Approval, Sleep, Event and Workflow. Strings marked with (e)
+// HTTP, Handler, Crew, Load, Approval, Sleep, Event and Workflow. Strings marked with (e)
 // may hold expressions.
 type Step struct {
 	ID       string            `json:"id,omitempty"`
@@ -84,6 +84,7 @@ type Step struct {
 	With    any      `json:"with,omitempty"` // of a Handler: any JSON value (e)
 
 	Crew *CrewStep `json:"crew,omitempty"`
+	Load *LoadStep `json:"load,omitempty"`
 
 	Approval *ApprovalStep  `json:"approval,omitempty"`
 	Sleep    string         `json:"sleep,omitempty"` // (e) a duration
@@ -115,6 +116,41 @@ func (s *CrewStep) value() map[string]any {
 		}
 	}
 	return m
+}
+
+// LoadStep runs a load on agents.
+type LoadStep struct {
+	File       string           `json:"file,omitempty"`       // (e) relative to the Dir of the step
+	Agents     []string         `json:"agents,omitempty"`     // (e) addresses; none: agents that are started for it
+	Local      int              `json:"local,omitempty"`      // how many of those; default 1
+	Root       string           `json:"root,omitempty"`       // (e) the folder that they work beneath; default a temporary one
+	Thresholds []map[string]any `json:"thresholds,omitempty"` // (e) besides those of the file, as there
+}
+
+// value returns what is written, for a template.
+func (s *LoadStep) value() map[string]any {
+	m := map[string]any{"file": s.File}
+	if len(s.Agents) > 0 {
+		m["agents"] = anyList(s.Agents)
+	}
+	if s.Local > 0 {
+		m["local"] = s.Local
+	}
+	if s.Root != "" {
+		m["root"] = s.Root
+	}
+	if len(s.Thresholds) > 0 {
+		m["thresholds"] = anyList(s.Thresholds)
+	}
+	return m
+}
+
+func anyList[T any](list []T) []any {
+	all := make([]any, len(list))
+	for i, v := range list {
+		all[i] = v
+	}
+	return all
 }
 
 // ApprovalStep asks a person.

@@ -141,9 +141,9 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 	{Name: "env", Shape: envShape,
 		Doc: "Environment variables of the step, on top of the workflow's. Of command and run only."},
 	{Name: "dir", Elsewhere: []string{"working-directory", "working_dir", "workdir", "cwd"}, Shape: textShape,
-		Doc: "The working directory of command and run; of crew a folder in its repository. It is relative to the working directory of the job; see What a command gets. Without it, that of the job."},
+		Doc: "The working directory of command and run; of crew a folder in its repository; of load the folder of its file. It is relative to the working directory of the job; see What a command gets. Without it, that of the job."},
 	{Name: "output", Shape: &document.Shape{Kind: document.ShapeText, Words: []string{string(OutputNone), string(OutputText), string(OutputLines), string(OutputJSON)}},
-		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text if an expression of the file uses the output, else none. That of a handler or a crew is json or none, by default json."},
+		Doc: "How standard output, or the body of a response, becomes the output: none, text (the trailing newline cut), lines, or json. Default text if an expression of the file uses the output, else none. That of a handler, a crew or a load is json or none, by default json."},
 	{Name: "timeout", Shape: durationShape,
 		Doc: "The limit of one attempt. Without it 24h."},
 	{Name: "retry", Fill: true, Shape: retryShape,
@@ -160,6 +160,8 @@ var stepShape = &document.Shape{Kind: document.ShapeObject, OneOf: stepKinds, Ap
 		Doc: "The input of a handler: any value, with expressions in its strings."},
 	{Name: "crew", Shape: crewShape,
 		Doc: "Gives a task to a member of a crew, and is done when the work has landed. Its output is {member, task, target, branch, commit, attempt}."},
+	{Name: "load", Shape: loadShape,
+		Doc: "Runs a load on agents, and fails if a threshold is violated. Its output is the summary of the result, and `folder`, where the result is."},
 	{Name: "approval", Keep: true, Shape: approvalShape,
 		Doc: "Waits for a person to approve."},
 	{Name: "sleep", Keep: true, Shape: &document.Shape{Kind: document.ShapeOwn, Own: pauseOwn, Max: MaxText, Least: 0, Most: MaxTimeout},
@@ -278,11 +280,40 @@ var crewShape = &document.Shape{Kind: document.ShapeObject, Fields: []document.F
 		Doc: "How many attempts the member has."},
 }}
 
+var loadShape = &document.Shape{Kind: document.ShapeObject, Also: with(alsoLoad), Apart: []string{"agents", "local"}, Hint: "write {file: FILE}", Fields: []document.Field{
+	{Name: "file", Required: true, Shape: textShape, Elsewhere: []string{"path", "spec", "config"},
+		Doc: "The load file, on the machine of the worker. It is relative to the `dir` of the step."},
+	{Name: "agents", Shape: &document.Shape{Kind: document.ShapeList, Min: 1, Max: MaxEntries, Elem: textShape}, Elsewhere: []string{"hosts", "targets"},
+		Doc: "The agents to use: HOST, HOST:PORT or unix:PATH. Without it, agents on the machine of the worker, which live as long as the load."},
+	{Name: "local", Shape: &document.Shape{Kind: document.ShapeInteger, Min: 1, Max: 64},
+		Doc: "How many of those there are. Default 1."},
+	{Name: "root", Shape: textShape,
+		Doc: "The folder that they work beneath, relative to the `dir` of the step. Default a temporary one, which is removed."},
+	{Name: "thresholds", Shape: &document.Shape{Kind: document.ShapeList, Min: 1, Max: MaxEntries, Elem: limitsShape},
+		Doc: "What the result must not exceed or fall below, besides the thresholds of the file."},
+}}
+
+var limitShape = &document.Shape{Kind: document.ShapeOwn, Own: pauseOwn, Max: MaxText, Least: time.Nanosecond, Most: 24 * time.Hour}
+
+var amountShape = &document.Shape{Kind: document.ShapeOwn, Own: atomOwn, Max: MaxText}
+
+var limitsShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {operation: OPERATION, p99: TIME}", Fields: []document.Field{
+	{Name: "operation", Shape: textShape, Doc: "The operation. Default all together."},
+	{Name: "p50", Shape: limitShape, Doc: "The most that the median of the latencies may be."},
+	{Name: "p90", Shape: limitShape, Doc: "The same of the 90th percentile."},
+	{Name: "p99", Shape: limitShape, Doc: "The same of the 99th percentile."},
+	{Name: "p999", Shape: limitShape, Doc: "The same of the 99.9th percentile."},
+	{Name: "max", Shape: limitShape, Doc: "The same of the greatest."},
+	{Name: "errors", Shape: amountShape, Doc: "A number: the most operations that may fail."},
+	{Name: "throughput", Shape: amountShape, Doc: "A size, such as 100MiB: the least bytes in a second, of all agents."},
+	{Name: "operations", Shape: amountShape, Doc: "A number: the least operations in a second, of all agents."},
+}}
+
 // stepKinds are the keys of which a step has exactly one.
 var stepKinds = slices.Concat(workKinds, []string{"approval", "sleep", "event", "workflow"})
 
 // workKinds are those that a worker runs.
-var workKinds = slices.Concat(hookWork, []string{"crew"})
+var workKinds = slices.Concat(hookWork, []string{"crew", "load"})
 
 // hookWork are those of them that a hook can be.
 var hookWork = []string{"command", "run", "http", "handler"}

@@ -38,7 +38,7 @@ func (c *compilation) used() *nodeSet {
 func (d *Definition) handsOn(n *Node) bool {
 	for _, next := range n.Dependents {
 		switch d.Nodes[next-1].Kind {
-		case KindCommand, KindRun, KindHandler, KindCrew:
+		case KindCommand, KindRun, KindHandler, KindCrew, KindLoad:
 			return true
 		}
 	}

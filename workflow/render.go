@@ -40,7 +40,7 @@ func (v *evaluation) work(node *Node, w *Work) error {
 		return v.argv(node, w)
 	case KindHTTP:
 		w.HTTP, err = v.request(&node.work)
-	case KindHandler, KindCrew:
+	case KindHandler, KindCrew, KindLoad:
 		w.Handler = node.Handler
 		if node.work.with != nil {
 			w.With, err = v.json(node.work.with)

@@ -38,7 +38,7 @@ func Reference() string {
 		title string
 		shape *document.Shape
 	}{
-		{"The file", workflowShape}, {"An input", inputShape}, {"A step", stepShape}, {"retry", retryShape}, {"http", httpShape}, {"crew", crewShape},
+		{"The file", workflowShape}, {"An input", inputShape}, {"A step", stepShape}, {"retry", retryShape}, {"http", httpShape}, {"crew", crewShape}, {"load", loadShape}, {"An entry of thresholds", limitsShape},
 		{"approval", approvalShape}, {"event", eventShape}, {"workflow, written out", childShape}, {"hooks", hooksShape}, {"concurrency", concurrencyShape},
 	} {
 		b.WriteString(document.Table(part.title, part.shape))

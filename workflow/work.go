@@ -11,8 +11,8 @@ type Work struct {
 	Env     map[string]string // the workflow's, then the step's
 	Dir     string            // empty is the folder of the workflow file
 	HTTP    *Request          // of http
-	Handler string            // of a handler, or crew: its name
-	With    json.RawMessage   // of a handler, or crew: its input, or nil
+	Handler string            // of a handler, crew or load: its name
+	With    json.RawMessage   // of a handler, crew or load: its input, or nil
 }
 
 // A Request is one HTTP request.

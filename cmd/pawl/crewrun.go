@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -261,11 +260,7 @@ func (k *crewApp) launch(ctx context.Context, cr *crew.Crew, id string, argv []s
 
 // crewRunner returns the command that runs the program of a member.
 func crewRunner(cr *crew.Crew, id string) []string {
-	self, err := os.Executable()
-	if err != nil {
-		self = os.Args[0]
-	}
-	return []string{self, "crew", "start", id, "--repo", cr.Repo.Root}
+	return []string{ownProgram(), "crew", "start", id, "--repo", cr.Repo.Root}
 }
 
 // crewSteps returns the handler of steps that give a task to a member of a crew.

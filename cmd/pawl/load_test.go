@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
 
@@ -39,21 +38,6 @@ func TestLoadOverrides(t *testing.T) {
 	want.Count, want.Duration, want.Rate = 0, 90*time.Second, &spec.Rate{Operations: 12.5, Arrival: spec.Poisson}
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("%s\n%s", diff, src)
-	}
-}
-
-// TestRunIDs: the ids of runs are ULIDs, and later ones are greater.
-func TestRunIDs(t *testing.T) {
-	t.Parallel()
-	now := time.UnixMilli(1_700_000_000_000)
-	one, other := newRunID(now), newRunID(now.Add(time.Millisecond))
-	if !controller.IsID(one) || one[:10] != "01HF7YAT00" || other <= one {
-		t.Error(one, other)
-	}
-	for _, bad := range []string{"", "01HF7YAT00", "81HF7YAT000000000000000000", "01HF7YAT0000000000000000OI", one + "0"} {
-		if controller.IsID(bad) {
-			t.Errorf("%q is an id", bad)
-		}
 	}
 }
 
@@ -115,31 +99,6 @@ func TestLoadFolder(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "a")); err != nil || len(left) > 0 {
 		t.Error(left, err)
-	}
-}
-
-// TestKilledAgents: the state of a local agent that was killed stays, since it says what is to be
-// deleted, unless all of its files are removed anyway (L5).
-func TestKilledAgents(t *testing.T) {
-	t.Parallel()
-	killed := &controller.KilledError{Names: []string{"local-2"}, After: time.Second}
-	for _, tt := range []struct {
-		root    string
-		stopped error
-		stays   bool
-	}{{"/mnt/data", killed, true}, {"", killed, false}, {"/mnt/data", nil, false}} {
-		dir := filepath.Join(t.TempDir(), "dir")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		err := (&loadRun{root: tt.root}).clear(dir, tt.root, tt.stopped)
-		if _, gone := os.Stat(dir); tt.stays != (gone == nil) || (tt.stopped == nil) != (err == nil) {
-			t.Errorf("root %q: stays %t, want %t; %v", tt.root, gone == nil, tt.stays, err)
-		}
-		var refused *pawl.Error
-		if tt.stays && (!errors.As(err, &refused) || refused.Hint != "pawl agent --state-dir "+dir+"/local-2/state --root /mnt/data deletes them") {
-			t.Errorf("%v", err)
-		}
 	}
 }
 

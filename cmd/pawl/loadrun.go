@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -132,36 +130,18 @@ func (o *loadRun) load(path string) ([]byte, *spec.Test, error) {
 
 // replace returns the file with the values of flags.
 func (o *loadRun) replace(src []byte, test *spec.Test) ([]byte, error) {
-	var keys yaml.MapSlice
-	if err := yaml.Unmarshal(src, &keys); err != nil {
-		return nil, err
-	}
-	set := func(name string, value any) {
-		for i, k := range keys {
-			if k.Key == name {
-				keys[i].Value = value
-				return
-			}
-		}
-		keys = append(keys, yaml.MapItem{Key: name, Value: value})
-	}
+	var values yaml.MapSlice
 	if o.duration > 0 {
-		set("duration", o.duration.String())
-		for i, k := range keys {
-			if k.Key == "count" {
-				keys = append(keys[:i], keys[i+1:]...)
-				break
-			}
-		}
+		values = append(values, yaml.MapItem{Key: "duration", Value: o.duration.String()}, yaml.MapItem{Key: "count"})
 	}
 	if o.rate > 0 {
 		rate := yaml.MapSlice{{Key: "operations", Value: o.rate}}
 		if test.Rate != nil {
 			rate = append(rate, yaml.MapItem{Key: "arrival", Value: string(test.Rate.Arrival)})
 		}
-		set("rate", rate)
+		values = append(values, yaml.MapItem{Key: "rate", Value: rate})
 	}
-	return yaml.Marshal(keys)
+	return spec.Replace(src, values)
 }
 
 // loadRun runs a load and shows it.
@@ -174,7 +154,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		return err
 	}
 	if o.id == "" {
-		o.id = newRunID(time.Now())
+		o.id = controller.NewID(time.Now())
 	}
 	if o.out, err = a.loadFolder(o); err != nil {
 		return err
@@ -233,24 +213,8 @@ func (a *app) loadAgents(ctx context.Context, o loadRun) ([]controller.Target, f
 	if err != nil {
 		return nil, nil, err
 	}
-	var targets []controller.Target
-	seen := map[string]bool{}
-	for _, name := range o.agents {
-		address, err := controller.Address(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if seen[address] {
-			return nil, nil, usage("", "--agents: %s is named twice", address)
-		}
-		seen[address] = true
-		options, err := credentials.Options(address)
-		if err != nil {
-			return nil, nil, err
-		}
-		targets = append(targets, controller.Target{Address: address, Options: options})
-	}
-	return targets, func() error { return nil }, nil
+	targets, err := controller.Targets(o.agents, credentials)
+	return targets, func() error { return nil }, err
 }
 
 // loadCredentials reads what the flags name. PAWL_TOKEN is for a server, and not for agents.
@@ -258,10 +222,19 @@ func (a *app) loadCredentials(ctx context.Context) (c controller.Credentials, er
 	if (a.cert == "") != (a.key == "") {
 		return c, usage("", "--client-cert and --client-key: want both, or none")
 	}
+	if c, err = readCredentials(a.ca, a.cert, a.key); err == nil && a.tokenFile != "" {
+		c.Token, err = a.token(ctx)
+	}
+	c.Hint = "name them with --client-cert and --client-key, or with --token-file"
+	return c, err
+}
+
+// readCredentials reads the files that are named.
+func readCredentials(ca, cert, key string) (c controller.Credentials, err error) {
 	for _, f := range []struct {
 		name string
 		to   *[]byte
-	}{{a.ca, &c.CA}, {a.cert, &c.Cert}, {a.key, &c.Key}} {
+	}{{ca, &c.CA}, {cert, &c.Cert}, {key, &c.Key}} {
 		if f.name == "" {
 			continue
 		}
@@ -269,50 +242,27 @@ func (a *app) loadCredentials(ctx context.Context) (c controller.Credentials, er
 			return c, err
 		}
 	}
-	if a.tokenFile != "" {
-		c.Token, err = a.token(ctx)
-	}
-	return c, err
+	return c, nil
 }
 
 // localAgents starts agents on this machine.
 func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target, end func() error, err error) {
-	dir, err := os.MkdirTemp("", "pawl-load-") // short: it has sockets
-	if err != nil {
-		return nil, nil, err
+	root := ""
+	if o.root != "" {
+		if root, err = folder("--root", o.root); err != nil {
+			return nil, nil, err
+		}
 	}
-	remove := func() error { return os.RemoveAll(dir) }
-	root := filepath.Join(dir, "root")
-	if o.root == "" {
-		err = os.Mkdir(root, 0o700)
-	} else {
-		root, err = folder("--root", o.root)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, remove())
-	}
-	self, err := os.Executable()
-	if err != nil {
-		self = os.Args[0]
-	}
-	l, err := controller.StartLocal(ctx, o.local, dir, io.Discard, func(id, listen, state string) []string {
-		return []string{self, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
-	})
-	if err != nil {
-		return nil, nil, errors.Join(err, remove())
-	}
-	return l.Targets, func() error { return o.clear(dir, root, l.Stop()) }, nil
+	return controller.LocalAgents(ctx, o.local, ownProgram(), root)
 }
 
-// clear removes the folder of local agents that have been stopped with that error. If one was killed
-// that works in a folder of the user, its state stays: it says what it has left there.
-func (o *loadRun) clear(dir, root string, stopped error) error {
-	var killed *controller.KilledError
-	if o.root == "" || !errors.As(stopped, &killed) {
-		return errors.Join(stopped, os.RemoveAll(dir))
+// ownProgram returns the path of this program.
+func ownProgram() string {
+	self, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
 	}
-	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + console.Shell(root), Err: stopped,
-		Hint: fmt.Sprintf("pawl agent --state-dir %s --root %s deletes them", console.Shell(filepath.Join(dir, killed.Names[0], "state")), console.Shell(root))}
+	return self
 }
 
 // folder returns the absolute path of a folder that exists.
@@ -351,18 +301,4 @@ func (o *loadRun) unwritten(err error) error {
 		e.Hint = "the agents keep their results for 24 hours: FetchResult of run " + o.id + " returns them"
 	}
 	return e
-}
-
-// newRunID returns a ULID: the time in milliseconds, and 80 random bits.
-func newRunID(now time.Time) string {
-	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	id := make([]byte, 26)
-	_, _ = rand.Read(id[10:]) // never fails
-	for i := range id[10:] {
-		id[10+i] = digits[id[10+i]%32]
-	}
-	for i, ms := 9, now.UnixMilli(); i >= 0; i, ms = i-1, ms/32 {
-		id[i] = digits[ms%32]
-	}
-	return string(id)
 }

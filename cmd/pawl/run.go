@@ -256,7 +256,7 @@ func teeTo(p *console.Prefixer) func(*worker.Task, string, []byte) {
 // handlers are the kinds of steps that every worker of this program serves.
 func (a *app) handlers(c worker.CommandConfig) map[string]worker.Handler {
 	command := worker.Command(c)
-	return map[string]worker.Handler{"command": command, "run": command, "http": worker.HTTP(worker.HTTPConfig{}), "crew": a.crewSteps()}
+	return map[string]worker.Handler{"command": command, "run": command, "http": worker.HTTP(worker.HTTPConfig{}), "crew": a.crewSteps(), "load": a.loadSteps()}
 }
 
 // A shape is how a job is shown: the flag -o, and --verbose.

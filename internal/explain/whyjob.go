@@ -261,7 +261,7 @@ func (q *inquiry) living() string {
 }
 
 // builtIn are the handlers that every worker of the program serves.
-var builtIn = []string{"command", "run", "http", "crew"}
+var builtIn = []string{"command", "run", "http", "crew", "load"}
 
 // serve returns advice on which worker to start for the routes.
 func (q *inquiry) serve(routes []string) string {

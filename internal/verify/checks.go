@@ -153,7 +153,7 @@ func (v *verification) written() *workflow.File { return &v.Reading.File }
 // Commands and handlers can read all inputs.
 func (v *verification) private(n int) bool {
 	node, s := v.Definition.Node(n), v.Steps[n]
-	return node.Kind == workflow.KindHTTP || node.Kind == workflow.KindCrew || node.Kind.Waits() || node.Kind == workflow.KindRun && !strings.Contains(s.Run, "PAWL_INPUT") && !strings.Contains(s.Run, "./")
+	return node.Kind == workflow.KindHTTP || node.Kind == workflow.KindCrew || node.Kind == workflow.KindLoad || node.Kind.Waits() || node.Kind == workflow.KindRun && !strings.Contains(s.Run, "PAWL_INPUT") && !strings.Contains(s.Run, "./")
 }
 
 func (v *verification) unusedAxes(n int) {

@@ -100,7 +100,7 @@ func (v *verification) listOf(e *expressions.Expr, node *workflow.Node) {
 	switch {
 	case command && node.Output == workflow.OutputText:
 		kind = "text"
-	case node.Kind == workflow.KindHTTP, node.Kind == workflow.KindCrew, node.Kind == workflow.KindApproval:
+	case node.Kind == workflow.KindHTTP, node.Kind == workflow.KindCrew, node.Kind == workflow.KindLoad, node.Kind == workflow.KindApproval:
 		kind = "an object"
 	}
 	if kind != "" {
@@ -191,7 +191,7 @@ func (v *verification) typeOf(e *expressions.Expr) workflow.InputType {
 			return workflow.TypeArray
 		case command && node.Output == workflow.OutputText:
 			return workflow.TypeString
-		case node.Kind == workflow.KindHTTP, node.Kind == workflow.KindCrew, node.Kind == workflow.KindApproval:
+		case node.Kind == workflow.KindHTTP, node.Kind == workflow.KindCrew, node.Kind == workflow.KindLoad, node.Kind == workflow.KindApproval:
 			return workflow.TypeObject
 		}
 	}

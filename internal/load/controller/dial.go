@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -23,6 +24,7 @@ type Credentials struct {
 	CA        []byte // certificates in PEM that those of agents are signed by; empty: those of the system
 	Cert, Key []byte // a certificate in PEM, and its key; empty: none
 	Token     string // empty: none
+	Hint      string // how to name a certificate or a token, for messages
 }
 
 // Address completes the address of an agent, which is HOST, HOST:PORT or unix:PATH.
@@ -43,6 +45,25 @@ func Address(a string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
+// Targets returns the agents with some addresses, as Address takes them.
+func Targets(addresses []string, c Credentials) (all []Target, err error) {
+	for _, name := range addresses {
+		address, err := Address(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(t Target) bool { return t.Address == address }) {
+			return nil, pawl.Errorf(pawl.Invalid, "agent %s is named twice", address)
+		}
+		options, err := c.Options(address)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Target{Address: address, Options: options})
+	}
+	return all, nil
+}
+
 // Options returns how to connect to the agent with an address that Address has returned.
 func (c Credentials) Options(address string) ([]grpc.DialOption, error) {
 	var options []grpc.DialOption
@@ -51,7 +72,7 @@ func (c Credentials) Options(address string) ([]grpc.DialOption, error) {
 	if secure {
 		if len(c.Cert) == 0 && c.Token == "" && !onLoopback(address) {
 			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "agent " + address + " is on another machine, and accepts runs only from clients that have a certificate or a token",
-				Hint: "name them with --client-cert and --client-key, or with --token-file"}
+				Hint: c.Hint}
 		}
 		config, err := c.tls()
 		if err != nil {

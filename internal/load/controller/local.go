@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/sleep"
+
+	"github.com/pawl-dev/pawl"
 )
 
 const (
@@ -51,6 +53,40 @@ type localAgent struct {
 	cmd  *exec.Cmd
 	said tail
 	done chan struct{} // closed when it has ended
+}
+
+// LocalAgents starts agents, with the program pawl, that have their folders in a temporary one; end
+// ends them and removes it (clearLocal). They work beneath root, or in that folder if it is empty.
+func LocalAgents(ctx context.Context, n int, program, root string) (_ []Target, end func() error, err error) {
+	dir, err := os.MkdirTemp("", "pawl-load-") // short: it has sockets
+	if err != nil {
+		return nil, nil, err
+	}
+	remove := func() error { return os.RemoveAll(dir) }
+	if root == "" {
+		root = filepath.Join(dir, "root")
+		if err := os.Mkdir(root, 0o700); err != nil {
+			return nil, nil, errors.Join(err, remove())
+		}
+	}
+	l, err := StartLocal(ctx, n, dir, io.Discard, func(id, listen, state string) []string {
+		return []string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return l.Targets, func() error { return clearLocal(dir, root, l.Stop()) }, nil
+}
+
+// clearLocal removes the folder of local agents that have been stopped with that error. If one was
+// killed that works elsewhere, its state stays: it says what it has left there.
+func clearLocal(dir, root string, stopped error) error {
+	var killed *KilledError
+	if !errors.As(stopped, &killed) || root == filepath.Join(dir, "root") {
+		return errors.Join(stopped, os.RemoveAll(dir))
+	}
+	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + root, Err: stopped,
+		Hint: fmt.Sprintf("pawl agent --state-dir %s --root %s deletes them", filepath.Join(dir, killed.Names[0], "state"), root)}
 }
 
 // StartLocal starts agents and waits until they listen. Each has a folder of its own in dir, with

@@ -1,0 +1,105 @@
+package loadstep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/load/report"
+	"github.com/pawl-dev/pawl/internal/load/spec"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const file = `name: small
+files: [{name: data, count: 1, size: 4KiB}]
+mix: [{operation: read}] # and nothing else
+engine: "null"
+rate: {operations: 12.5, arrival: poisson}
+thresholds: [{operation: read, p99: 1s}]
+`
+
+// TestThresholdsAreAdded: those of a step come after those of the file, which stays as it is otherwise (L7).
+func TestThresholdsAreAdded(t *testing.T) {
+	t.Parallel()
+	s := &step{input: input{Thresholds: json.RawMessage(`[{"operation":"read","p50":"2ms"},{"errors":0,"throughput":"1MiB"},{"operations":0.5}]`)}}
+	src, err := s.withThresholds([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := spec.Parse(src)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, src)
+	}
+	want, err := spec.Parse([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Threshold = append(want.Threshold, spec.Threshold{Operation: spec.Read, Metric: spec.P50, Limit: 2e6},
+		spec.Threshold{Metric: spec.Failures}, spec.Threshold{Metric: spec.Throughput, Limit: 1 << 20}, spec.Threshold{Metric: spec.Operations, Limit: 0.5})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n%s", diff, src)
+	}
+}
+
+// TestEveryMetricIsAKey: a workflow takes the thresholds that a load file takes.
+func TestEveryMetricIsAKey(t *testing.T) {
+	t.Parallel()
+	for _, metric := range spec.Metrics {
+		value := "1ms"
+		if metric == spec.Failures || metric == spec.Throughput || metric == spec.Operations {
+			value = "1"
+		}
+		entry := fmt.Sprintf("{operation: read, %s: %s}", metric, value)
+		if _, err := workflow.Parse("w.yaml", []byte("name: w\nsteps: [{id: a, load: {file: x.yaml, thresholds: ["+entry+"]}}]\n")); err != nil {
+			t.Error(err)
+		}
+		if _, err := spec.Parse([]byte("name: w\nfiles: [{name: d, count: 1, size: 4KiB}]\nmix: [{operation: read}]\nthresholds: [" + entry + "]\n")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOutputsFit: an output that is too large keeps the figures of all operations.
+func TestOutputsFit(t *testing.T) {
+	t.Parallel()
+	o := &Output{Folder: "there", Summary: report.Summary{
+		Name: "small", Operations: []report.Operation{{Operation: "read", SizeClasses: make([]report.SizeClass, 9)}}, Agents: make([]report.AgentPart, 1000),
+	}}
+	if o.within(1<<20) != o {
+		t.Error("an output that fits was changed")
+	}
+	small := o.within(64 << 10)
+	want := &Output{Folder: "there", Summary: report.Summary{Name: "small", Operations: []report.Operation{{Operation: "read"}}}}
+	if diff := cmp.Diff(want, small); diff != "" {
+		t.Error(diff)
+	}
+	if len(o.Agents) != 1000 || len(o.Operations[0].SizeClasses) != 9 {
+		t.Error("the output itself was changed")
+	}
+}
+
+// TestWhatMayPass: only agents that are out of reach or busy, or cannot be started, are worth another attempt.
+func TestWhatMayPass(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name      string
+		err       error
+		permanent bool
+	}{
+		{"busy", pawl.Errorf(pawl.Unavailable, "agent a: run b is on"), false},
+		{"another version", pawl.Errorf(pawl.Conflict, "agent a: version 2"), true},
+		{"no space", fmt.Errorf("run: %w", pawl.Errorf(pawl.Internal, "agent a: no space")), true},
+		{"no file", &pawl.Error{Kind: pawl.NotFound, Message: "none", Hint: "relative"}, true},
+		{"not started", errors.New("agent local-1: it does not listen"), false},
+	} {
+		f := failure(test.err)
+		if f.Permanent != test.permanent || f.Class != "load_failed" || !strings.HasPrefix(f.Message, test.err.Error()) {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+	}
+}
