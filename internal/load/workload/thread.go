@@ -207,8 +207,8 @@ func (t *thread) look() bool {
 
 // rotate hands the slot over to the collector, if that has returned the other one.
 func (t *thread) rotate() {
-	next := t.run.intervalAt(t.now)
-	measures := t.slot.interval < t.run.warm && next >= t.run.warm // the warm-up is over
+	was, next := t.slot.interval, t.run.intervalAt(t.now)
+	measures := was < t.run.warm && next >= t.run.warm // the warm-up is over
 	if measures {
 		t.left = t.run.share(t.index)
 	}
@@ -222,6 +222,9 @@ func (t *thread) rotate() {
 		if measures {
 			t.slot.reset()
 		}
+	}
+	if t.now >= t.run.end && next > was {
+		t.slot.backlog = t.backlog(t.run.end) // no rotation follows the last interval
 	}
 	t.slot.interval = next
 }

@@ -251,6 +251,22 @@ func TestLateBacklog(t *testing.T) {
 	}
 }
 
+// TestLastBacklog: a thread that hangs from before the last interval to beyond the end leaves the backlog of the end.
+func TestLastBacklog(t *testing.T) {
+	t.Parallel()
+	r := runHere(t, newJob(t, "{name: late, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: read}], rate: 1000, interval: 100ms, duration: 1s}"))
+	var got []uint64
+	c := newCollector(r, func(f *enginepb.EngineFrame) { got = append(got, f.GetInterval().GetBacklog()) })
+	th := r.threads[0]
+	th.start, th.boundary, th.now = r.start, r.boundary(0), r.end+1
+	th.rotate()
+	c.finish(th)
+	c.finished()
+	if diff := cmp.Diff([]uint64{101, 201, 301, 401, 501, 601, 701, 801, 901, 1001}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestLateWarmup: what a thread that hangs over the end of the warm-up has done before is not in the totals.
 func TestLateWarmup(t *testing.T) {
 	t.Parallel()
