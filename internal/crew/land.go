@@ -231,16 +231,39 @@ func (r *Repo) unlock(ctx context.Context, l *landing) error {
 		locks = append(locks, filepath.Join(dir, "HEAD.lock"), filepath.Join(dir, "index.lock"))
 	}
 	for _, path := range locks {
-		if err := unlock(ctx, path); err != nil {
+		if err := unlock(ctx, path, unlockTime); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// packTime is how long git may have packed-refs, of which it writes all.
+const packTime = 10 * time.Second
+
+// deleteBranch deletes a branch if it is at head, and removes the locks that a git has left which
+// was killed while it did so.
+func (r *Repo) deleteBranch(ctx context.Context, branch, head string) error {
+	drop := func() error {
+		_, err := r.git(ctx, "update-ref", "-d", "refs/heads/"+branch, head) // not if it has moved meanwhile
+		return err
+	}
+	err := drop()
+	if err == nil || !strings.Contains(err.Error(), ".lock'") {
+		return err
+	}
+	if err := unlock(ctx, filepath.Join(r.dir, "refs", "heads", filepath.FromSlash(branch)+".lock"), unlockTime); err != nil {
+		return err
+	}
+	if err := unlock(ctx, filepath.Join(r.dir, "packed-refs.lock"), packTime); err != nil {
+		return err
+	}
+	return drop()
+}
+
 // unlock removes a lock of git, if it is there to stay: one of a git that lives is gone soon.
-func unlock(ctx context.Context, path string) error {
-	for begun := time.Now(); time.Since(begun) < unlockTime; {
+func unlock(ctx context.Context, path string, limit time.Duration) error {
+	for begun := time.Now(); time.Since(begun) < limit; {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

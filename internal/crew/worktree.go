@@ -326,7 +326,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, path, branch, target string) 
 	if err := r.removeFolder(ctx, path); err != nil || !there {
 		return err
 	}
-	_, err = r.git(ctx, "update-ref", "-d", "refs/heads/"+branch, head) // not if it has moved meanwhile
+	err = r.deleteBranch(ctx, branch, head)
 	return err
 }
 
@@ -438,6 +438,6 @@ func (r *Repo) throwAway(ctx context.Context, path, branch string) (kept []strin
 	if !there {
 		return kept, nil
 	}
-	_, err = r.git(ctx, "update-ref", "-d", "refs/heads/"+branch, head)
+	err = r.deleteBranch(ctx, branch, head)
 	return kept, err
 }
