@@ -28,7 +28,7 @@ import (
 
 const (
 	lockTime   = 5 * time.Second  // for the engine of an agent that was killed to end
-	quitTime   = 30 * time.Second // for controllers to be told of the end of the agent; then their connections are cut
+	quitTime   = 30 * time.Second // until connections are cut when the agent ends
 	sweepEvery = time.Hour
 	maxMessage = 4 << 20 // bytes of a message that is received
 )
