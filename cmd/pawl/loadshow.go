@@ -230,7 +230,7 @@ type (
 )
 
 func agentEvent(v *controller.AgentView) loadAgent {
-	e := loadAgent{Type: "agent", At: time.Now(), Agent: v.Index, ID: v.Info.GetId(), Address: v.Address, Status: console.LoadStatus(v)}
+	e := loadAgent{Type: "agent", At: time.Now(), Agent: v.Index, ID: v.Info.GetId(), Address: v.Address, Status: v.State()}
 	if v.Failure != nil {
 		e.Code, e.Error = v.Failure.GetCode().String(), v.Failure.GetMessage()
 	}
