@@ -71,6 +71,8 @@ var order = [][]string{
 	{"internal/load/agent"},
 	{"internal/load/report"},
 	{"internal/load/controller"},
+	{"internal/load/journal"},
+	{"internal/load/results"},
 	{"supervisor"},
 	{"internal/programs/spec"},
 	{"internal/control"},

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/journal"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
@@ -164,21 +165,36 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	j, err := journal.Open(journal.Config{Dir: o.out, Info: journal.Info{Run: o.id, Actor: a.actor(), Program: "pawl " + version()}, Config: src, Test: test, Log: a.log})
+	if err != nil {
+		return err
+	}
+	defer func() { a.closed(j) }()
 	forced, done := a.signals.Second()
 	defer done()
 	shown := a.loadShown(o, test)
 	run, failed := controller.Run(forced, controller.Config{
-		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(),
-		Changed: shown.changed, Interval: shown.interval, Log: a.log,
+		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(), Abort: j.Abort(),
+		Changed:  func(v controller.View) { j.Changed(v); shown.changed(v) },
+		Interval: func(i controller.Interval) { j.Interval(i); shown.interval(i) },
+		Moved:    j.Moved, Log: a.log,
 	})
 	shown.end()
 	if forced.Err() != nil {
 		fmt.Fprintln(a.stderr, "the agents clean up by themselves")
 	}
 	if run != nil {
-		failed = a.loadEnded(shown, o, run, failed)
+		j.Ended(run)
+		failed = a.loadEnded(shown, o, j, run, failed)
 	}
 	return errors.Join(failed, shown.close())
+}
+
+// closed closes the journal of a run.
+func (a *app) closed(j *journal.Journal) {
+	if err := j.Close(); err != nil {
+		a.log.Warn("the journal of the run is not complete", "error", err)
+	}
 }
 
 // loadFolder returns the folder for the result, which does not exist yet and can be written.
@@ -278,12 +294,13 @@ func folder(flag, name string) (string, error) {
 
 // loadEnded keeps the result of a run, and says how it has ended. Of a load that never began there
 // is nothing to keep.
-func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed error) error {
+func (a *app) loadEnded(shown *loadShown, o loadRun, j *journal.Journal, run *report.Run, failed error) error {
 	if run.Started.IsZero() {
 		o.out = ""
 	} else if _, err := report.Write(o.out, *run); err != nil {
 		return errors.Join(failed, o.unwritten(err))
 	}
+	j.Kept(run, o.out)
 	r, err := report.Evaluate(run)
 	if err == nil {
 		err = shown.summary(r, o.out)

@@ -123,9 +123,8 @@ func (r *Report) writeAgent(dir string, i int) error {
 	if err := writeJSON(filepath.Join(dir, summaryFile), &r.Summary.Agents[i]); err != nil {
 		return err
 	}
-	result, _ := resultOf(a.Result)
 	var lines bytes.Buffer
-	for _, t := range result.GetTransitions() {
+	for _, t := range a.Transitions() {
 		line, err := json.Marshal(move{t.GetSequence(), t.GetAtNs(), t.GetFrom(), t.GetEvent(), t.GetTo(), t.GetReason()})
 		if err != nil {
 			return err
