@@ -91,7 +91,7 @@ type EndLine struct {
 	Run     string    `json:"run"`
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason,omitempty"`
-	Folder  string    `json:"folder,omitempty"` // with the result; empty: there is none
+	Folder  string    `json:"folder,omitempty"` // the name of the result; empty: there is none
 }
 
 // leftOut says that so many lines before it were left out, since they could not be written in time.

@@ -194,6 +194,9 @@ func (j *Journal) Ended(run *report.Run) {
 // Kept says how the run has ended, to whoever follows it, once its result is in a folder. Without a
 // folder there is none.
 func (j *Journal) Kept(run *report.Run, folder string) {
+	if folder != "" {
+		folder = filepath.Base(folder)
+	}
 	j.feed.Lines.Put(EndLine{TypeEnd, time.Now(), run.ID, run.Outcome, run.Reason, folder}, false)
 }
 

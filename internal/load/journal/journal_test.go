@@ -168,7 +168,7 @@ func TestJournal(t *testing.T) {
 	if r.Alive() {
 		t.Error("the controller is alive after its end")
 	}
-	if e := s.Ended(); e == nil || e.Outcome != report.Aborted || e.Folder != dir {
+	if e := s.Ended(); e == nil || e.Outcome != report.Aborted || e.Folder != "result" {
 		t.Errorf("the end is %+v", e)
 	}
 	if p := s.Phase(); p.Phase != controller.Ending || p.Run != runID || p.Agents != 2 {
