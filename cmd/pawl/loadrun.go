@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/load/journal"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
+	"github.com/pawl-dev/pawl/internal/metrics"
 )
 
 const loadRunLong = `Run the load that a FILE describes, and show it while it is on: throughput and latencies of the last
@@ -36,7 +37,8 @@ clock, which is measured just before. The skew of an agent is how long after tha
 its last thread have begun. start.policy in the file says how many agents may fail.
 
 The result is a folder (--out): the config, a summary, the statistics of each operation, size and
-second, and the result of each agent. Ctrl-C aborts the run: the agents end it within a second and
+second, and the result of each agent. While the run is on, what is known of it is in a folder beside
+that, which "pawl server --load" shows; --metrics serves it for Prometheus. Ctrl-C aborts the run: the agents end it within a second and
 clean up. A second Ctrl-C does not wait for them; they clean up by themselves.
 
 Exit codes: 0 ok, 1 the run has failed or a threshold is violated, 2 the file or a flag is wrong, 5
@@ -51,6 +53,7 @@ type loadRun struct {
 	id       string
 	duration time.Duration
 	rate     float64
+	metrics  string
 	form     string
 	json     bool
 }
@@ -82,6 +85,7 @@ func (a *app) newLoadRun() *cobra.Command {
 	f.StringVar(&o.id, "run-id", "", "id of the run, a ULID; default a new one")
 	f.DurationVar(&o.duration, "duration", 0, "length of the load, instead of that in the file")
 	f.Float64Var(&o.rate, "rate", 0, "operations per second of each agent, instead of those in the file")
+	f.StringVar(&o.metrics, "metrics", "", "serve metrics of the run over HTTP on this loopback address, such as 127.0.0.1:9464; default none")
 	f.StringVarP(&o.form, "output", "o", formText, "text: for people; json: a line for each event, as docs/load-running.md describes")
 	f.BoolVar(&o.json, "json", false, "the same as -o json")
 	return c
@@ -95,6 +99,9 @@ func (o *loadRun) check(c *cobra.Command) error {
 	}
 	if o.json {
 		o.form = formJSON
+	}
+	if err := checkListen(o.metrics, false, ""); err != nil {
+		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464", o.metrics)
 	}
 	switch {
 	case len(o.agents) > 0 && (changed("local") || changed("root")):
@@ -170,13 +177,18 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		return err
 	}
 	defer func() { a.closed(j) }()
+	measured, unserved, err := a.loadMetrics(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer unserved()
 	forced, done := a.signals.Second()
 	defer done()
 	shown := a.loadShown(o, test)
 	run, failed := controller.Run(forced, controller.Config{
 		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(), Abort: j.Abort(),
-		Changed:  func(v controller.View) { j.Changed(v); shown.changed(v) },
-		Interval: func(i controller.Interval) { j.Interval(i); shown.interval(i) },
+		Changed:  func(v controller.View) { j.Changed(v); measured.Changed(v); shown.changed(v) },
+		Interval: func(i controller.Interval) { j.Interval(i); measured.Interval(i); shown.interval(i) },
 		Moved:    j.Moved, Log: a.log,
 	})
 	shown.end()
@@ -188,6 +200,16 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		failed = a.loadEnded(shown, o, j, run, failed)
 	}
 	return errors.Join(failed, shown.close())
+}
+
+// loadMetrics returns the metrics of a run, which are served until end is called if a flag says where.
+func (a *app) loadMetrics(ctx context.Context, o loadRun) (_ *metrics.Load, end func(), err error) {
+	m := metrics.New(version())
+	l, end := m.Load(), func() {}
+	if o.metrics != "" {
+		end, err = a.agentMetrics(ctx, o.metrics, m)
+	}
+	return l, end, err
 }
 
 // closed closes the journal of a run.

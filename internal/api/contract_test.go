@@ -101,7 +101,7 @@ func (c *contract) check(t testing.TB, method, path string, a *answer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if media == "application/octet-stream" || media == "text/event-stream" {
+	if media == "application/octet-stream" || media == "text/event-stream" || media == "text/html" {
 		return
 	}
 	values := [][]byte{a.body}

@@ -20,6 +20,12 @@ const (
 	Ending     Phase = "ending"   // the agents were told to abort
 )
 
+// Phases are all of them, and AgentStates what [AgentView.State] returns.
+var (
+	Phases      = []Phase{Connecting, Preparing, Starting, Running, Ending}
+	AgentStates = []string{"connecting", "preparing", "ready", "running", "completed", "error", "aborted", "lost"}
+)
+
 // A View is a run as it is now.
 type View struct {
 	ID      string
