@@ -37,9 +37,12 @@ clock, which is measured just before. The skew of an agent is how long after tha
 its last thread have begun. start.policy in the file says how many agents may fail.
 
 The result is a folder (--out): the config, a summary, the statistics of each operation, size and
-second, and the result of each agent. While the run is on, what is known of it is in a folder beside
-that, which "pawl server --load" shows; --metrics serves it for Prometheus. Ctrl-C aborts the run: the agents end it within a second and
-clean up. A second Ctrl-C does not wait for them; they clean up by themselves.
+second, the result of each agent, and the trail of the run. While the run is on, what is known of it
+is in a folder beside that, which "pawl server --load" shows and "pawl load run" removes. --metrics
+serves the run for Prometheus.
+
+Ctrl-C aborts the run: the agents end it within a second and clean up. A second Ctrl-C does not wait
+for them; they clean up by themselves.
 
 Exit codes: 0 ok, 1 the run has failed or a threshold is violated, 2 the file or a flag is wrong, 5
 an agent speaks another version, 6 an agent is out of reach or busy, 130 interrupted.`

@@ -78,10 +78,11 @@ func Handler(c Config) worker.Handler {
 }
 
 // failure returns the failure of a run. It may pass if agents were out of reach or busy, and if they
-// could not be started; it is permanent otherwise.
+// could not be started; it is permanent otherwise, and if an operator has ended it.
 func failure(err error) *pawl.Failure {
 	var e *pawl.Error
-	f := &pawl.Failure{Class: classFailed, Message: err.Error(), Permanent: errors.As(err, &e) && e.Kind != pawl.Unavailable}
+	var aborted *controller.AbortedError
+	f := &pawl.Failure{Class: classFailed, Message: err.Error(), Permanent: errors.As(err, &e) && e.Kind != pawl.Unavailable || errors.As(err, &aborted)}
 	if e != nil && e.Hint != "" {
 		f.Message += " (" + e.Hint + ")"
 	}
