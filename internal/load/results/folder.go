@@ -46,10 +46,17 @@ type ended struct {
 
 // on is a run with a journal, as far as that was read.
 type on struct {
-	reader *journal.Reader
+	reader *journal.Reader // nil: the controller has died, and the run is lost
 	info   *journal.Info
 	state  journal.State
-	inode  os.FileInfo
+	lost   Run
+}
+
+// close closes what is open of a journal, which was only read.
+func (o *on) close() {
+	if o.reader != nil {
+		_ = o.reader.Close()
+	}
 }
 
 // Open opens a folder of runs. It is an error of kind pawl.NotFound if there is none.
@@ -69,7 +76,7 @@ func (f *Folder) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, o := range f.on {
-		_ = o.reader.Close() // it was only read
+		o.close()
 	}
 	return f.root.Close()
 }
@@ -127,7 +134,7 @@ func (f *Folder) forget(names map[string]bool) {
 
 func (f *Folder) drop(name string) {
 	if o := f.on[name]; o != nil {
-		_ = o.reader.Close() // it was only read
+		o.close()
 		delete(f.on, name)
 	}
 }
@@ -206,27 +213,28 @@ func (f *Folder) read(name string, info fs.FileInfo) Run {
 	return ofSummary(name, s)
 }
 
-// journal returns a run that has a journal.
+// journal returns a run that has a journal. That of a controller that has died is read once.
 func (f *Folder) journal(name string) (Run, error) {
 	o, err := f.reading(name)
-	if err != nil {
-		return Run{}, err
+	if err != nil || o.reader == nil {
+		return o.lost, err
 	}
 	alive := o.reader.Alive() // before its lines: none comes after it
-	r := Run{Name: name, ID: o.info.Run, Load: o.info.Name, State: Damaged, Begun: o.info.Begun}
 	if err := o.reader.Read(o.state.Take); err != nil {
-		r.Reason = err.Error()
+		return Run{Name: name, ID: o.info.Run, Load: o.info.Name, State: Damaged, Begun: o.info.Begun, Reason: err.Error()}, nil
+	}
+	r := ofJournal(name, o.info, &o.state)
+	r.Heard, r.Requested = o.reader.Heard().UTC(), o.reader.Requested()
+	if alive {
 		return r, nil
 	}
-	r = ofJournal(name, o.info, &o.state)
-	r.Heard, r.Requested = o.reader.Heard().UTC(), o.reader.Requested()
-	if !alive {
-		if _, err := f.root.Lstat(journal.NameOf(name)); err != nil { // it has just ended
-			f.drop(name)
-			return Run{}, fs.ErrNotExist
-		}
-		r.State, r.Reason = Lost, LostReason
+	if _, err := f.root.Lstat(journal.NameOf(name)); err != nil { // it has just ended
+		f.drop(name)
+		return Run{}, fs.ErrNotExist
 	}
+	r.State, r.Reason = Lost, LostReason
+	f.drop(name)
+	f.on[name] = &on{info: o.info, state: o.state, lost: r}
 	return r, nil
 }
 
@@ -234,27 +242,28 @@ func (f *Folder) journal(name string) (Run, error) {
 const LostReason = "its controller has died without a result"
 
 // reading returns the journal of a name, opened anew if it is another one than before, or
-// fs.ErrNotExist.
+// fs.ErrNotExist. Journals are told apart by what was begun: inodes are used again.
 func (f *Folder) reading(name string) (*on, error) {
 	folder := journal.NameOf(name)
-	info, err := f.root.Lstat(folder)
-	if err != nil || !info.IsDir() {
+	if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
 		f.drop(name)
-		return nil, fs.ErrNotExist
+		return &on{}, fs.ErrNotExist
 	}
-	if o := f.on[name]; o != nil && os.SameFile(o.inode, info) {
-		return o, nil
-	}
-	f.drop(name)
 	reader, err := journal.OpenReader(f.root, folder)
 	if err != nil {
-		return nil, fs.ErrNotExist // it is none, or has gone
+		f.drop(name)
+		return &on{}, fs.ErrNotExist // it is none, or has gone
 	}
-	o := &on{reader: reader, inode: info}
-	if o.info, err = reader.Info(); err != nil {
+	info, err := reader.Info()
+	if o := f.on[name]; o != nil && err == nil && *o.info == *info {
+		return o, reader.Close()
+	}
+	f.drop(name)
+	if err != nil {
 		_ = reader.Close() // it was only read
-		return nil, fs.ErrNotExist
+		return &on{}, fs.ErrNotExist
 	}
+	o := &on{reader: reader, info: info}
 	f.on[name] = o
 	return o, nil
 }
@@ -385,7 +394,10 @@ func (f *Folder) Abort(name string, q journal.Request) error {
 		return err
 	}
 	defer reader.Close()
-	return reader.Abort(q)
+	if err := reader.Abort(q); err != nil {
+		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the request to end run %s cannot be written", name), Err: err}
+	}
+	return nil
 }
 
 // Follow opens the journal of a run. It is an error of kind pawl.NotFound if it has none, or none any

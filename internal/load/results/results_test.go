@@ -131,6 +131,16 @@ func TestFolder(t *testing.T) {
 	if diff := cmp.Diff(want, listed(t, f)); diff != "" {
 		t.Error(diff)
 	}
+	live := filepath.Join(dir, journal.NameOf("now"))
+	if err := os.Symlink(filepath.Join(outside, "abort"), filepath.Join(live, "abort.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Abort("now", journal.Request{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(filepath.Join(outside, "abort")); err == nil {
+		t.Error("a request was written outside of the folder")
+	}
 	if err := errors.Join(j.Close(), os.RemoveAll(filepath.Join(dir, "tuesday"))); err != nil {
 		t.Fatal(err)
 	}
@@ -175,9 +185,11 @@ func TestKilledController(t *testing.T) {
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait() // it was killed
-	if r := last(); r.State != results.Lost || r.Reason == "" || r.Heard.IsZero() {
-		t.Errorf("after: %+v", r)
+	_ = c.Wait()  // it was killed
+	for range 2 { // read, and remembered
+		if r := last(); r.State != results.Lost || r.Reason == "" || r.Heard.IsZero() {
+			t.Errorf("after: %+v", r)
+		}
 	}
 	if a, err := f.Agents("dead"); err != nil || len(a) != 2 || *a[1].SkewLast != 2000 || *a[1].Bound != 40_000 {
 		t.Errorf("its agents: %+v, %v", a, err)
@@ -188,6 +200,43 @@ func TestKilledController(t *testing.T) {
 	for name, err := range map[string]error{"abort": f.Abort("dead", journal.Request{Actor: "ada"}), "report": reportOf(f, "dead")} {
 		if pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAnotherRun: a run that takes the name of one that was lost, or has never begun, is on.
+func TestAnotherRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := opened(t, dir)
+	for n := range 5 {
+		j := resultstest.Journal(t, dir, "a", n, resultstest.File)
+		if r, err := f.Run("a"); err != nil || r.State != results.Connecting || r.ID != resultstest.ID(n) {
+			t.Errorf("run %d: %+v, %v", n, r, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := listed(t, f); got != nil {
+		t.Errorf("what has never begun is left: %v", got)
+	}
+}
+
+// BenchmarkList lists a folder with many results, of which none has changed.
+func BenchmarkList(b *testing.B) {
+	dir := b.TempDir()
+	for n := range 200 {
+		resultstest.Write(b, dir, fmt.Sprint("run-", n), n%100, 1, resultstest.File)
+	}
+	f, err := results.Open(dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	for b.Loop() {
+		if all, err := f.List(); err != nil || len(all) != 200 {
+			b.Fatal(len(all), err)
 		}
 	}
 }
