@@ -71,6 +71,9 @@ var order = [][]string{
 	{"internal/load/agent"},
 	{"internal/load/report"},
 	{"internal/load/controller"},
+	{"internal/load/journal"},
+	{"internal/load/results"},
+	{"internal/load/results/resultstest"},
 	{"supervisor"},
 	{"internal/programs/spec"},
 	{"internal/control"},
@@ -103,7 +106,7 @@ var order = [][]string{
 var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "pawltest", "supervisor", "worker", "workflow"}
 
 // testOnly are the packages that only tests import.
-var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/lab/pgtest", "internal/oidc/oidctest", "pawltest"}
+var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/load/results/resultstest", "internal/lab/pgtest", "internal/oidc/oidctest", "pawltest"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,45 +35,6 @@ func TestLoadOverrides(t *testing.T) {
 	want.Count, want.Duration, want.Rate = 0, 90*time.Second, &spec.Rate{Operations: 12.5, Arrival: spec.Poisson}
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Errorf("%s\n%s", diff, src)
-	}
-}
-
-// TestLoadLinesNeverWait: who shows a run never waits for a reader of its lines. The reader gets
-// each change of state, and the newest of the rest may be left out, which a line says.
-func TestLoadLinesNeverWait(t *testing.T) {
-	t.Parallel()
-	r, w := io.Pipe() // nobody reads
-	l := newLoadLines(w)
-	for n := range 3 * maxLoadLines {
-		l.put(loadInterval{Type: "interval", Agents: n}, true)
-	}
-	l.put(loadSummary{Type: "summary"}, false)
-	closed := make(chan error)
-	go func() { closed <- errors.Join(l.close(), w.Close()) }()
-	var types []string
-	left := 0
-	for lines := json.NewDecoder(r); ; {
-		var line struct {
-			Type  string
-			Lines int
-		}
-		if err := lines.Decode(&line); err != nil {
-			break
-		}
-		types, left = append(types, line.Type), left+line.Lines
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-	summaries := slices.DeleteFunc(slices.Clone(types), func(s string) bool { return s != "summary" })
-	intervals := slices.DeleteFunc(types, func(s string) bool { return s != "interval" })
-	if len(summaries) != 1 || left == 0 || len(intervals)+left != 3*maxLoadLines {
-		t.Errorf("%d summaries, %d intervals and %d left out of %d", len(summaries), len(intervals), left, 3*maxLoadLines)
-	}
-	failing := newLoadLines(badWriter{})
-	failing.put(loadLeft{}, false)
-	if err := failing.close(); err == nil {
-		t.Error("a writer that fails is no error")
 	}
 }
 
@@ -114,7 +72,3 @@ func TestQuorumOfFewAgents(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-type badWriter struct{}
-
-func (badWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

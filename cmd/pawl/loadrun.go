@@ -17,8 +17,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/journal"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
+	"github.com/pawl-dev/pawl/internal/metrics"
 )
 
 const loadRunLong = `Run the load that a FILE describes, and show it while it is on: throughput and latencies of the last
@@ -35,8 +37,12 @@ clock, which is measured just before. The skew of an agent is how long after tha
 its last thread have begun. start.policy in the file says how many agents may fail.
 
 The result is a folder (--out): the config, a summary, the statistics of each operation, size and
-second, and the result of each agent. Ctrl-C aborts the run: the agents end it within a second and
-clean up. A second Ctrl-C does not wait for them; they clean up by themselves.
+second, the result of each agent, and the trail of the run. While the run is on, what is known of it
+is in a folder beside that, which "pawl server --load" shows and "pawl load run" removes. --metrics
+serves the run for Prometheus.
+
+Ctrl-C aborts the run: the agents end it within a second and clean up. A second Ctrl-C does not wait
+for them; they clean up by themselves.
 
 Exit codes: 0 ok, 1 the run has failed or a threshold is violated, 2 the file or a flag is wrong, 5
 an agent speaks another version, 6 an agent is out of reach or busy, 130 interrupted.`
@@ -50,6 +56,7 @@ type loadRun struct {
 	id       string
 	duration time.Duration
 	rate     float64
+	metrics  string
 	form     string
 	json     bool
 }
@@ -81,6 +88,7 @@ func (a *app) newLoadRun() *cobra.Command {
 	f.StringVar(&o.id, "run-id", "", "id of the run, a ULID; default a new one")
 	f.DurationVar(&o.duration, "duration", 0, "length of the load, instead of that in the file")
 	f.Float64Var(&o.rate, "rate", 0, "operations per second of each agent, instead of those in the file")
+	f.StringVar(&o.metrics, "metrics", "", "serve metrics of the run over HTTP on this loopback address, such as 127.0.0.1:9464; default none")
 	f.StringVarP(&o.form, "output", "o", formText, "text: for people; json: a line for each event, as docs/load-running.md describes")
 	f.BoolVar(&o.json, "json", false, "the same as -o json")
 	return c
@@ -94,6 +102,9 @@ func (o *loadRun) check(c *cobra.Command) error {
 	}
 	if o.json {
 		o.form = formJSON
+	}
+	if err := checkListen(o.metrics, false, ""); err != nil {
+		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464", o.metrics)
 	}
 	switch {
 	case len(o.agents) > 0 && (changed("local") || changed("root")):
@@ -164,21 +175,51 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	j, err := journal.Open(journal.Config{Dir: o.out, Info: journal.Info{Run: o.id, Actor: a.actor(), Program: "pawl " + version()}, Config: src, Test: test, Log: a.log})
+	if err != nil {
+		return err
+	}
+	defer func() { a.closed(j) }()
+	measured, unserved, err := a.loadMetrics(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer unserved()
 	forced, done := a.signals.Second()
 	defer done()
 	shown := a.loadShown(o, test)
 	run, failed := controller.Run(forced, controller.Config{
-		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(),
-		Changed: shown.changed, Interval: shown.interval, Log: a.log,
+		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(), Abort: j.Abort(),
+		Changed:  func(v controller.View) { j.Changed(v); measured.Changed(v); shown.changed(v) },
+		Interval: func(i controller.Interval) { j.Interval(i); measured.Interval(i); shown.interval(i) },
+		Moved:    j.Moved, Log: a.log,
 	})
 	shown.end()
 	if forced.Err() != nil {
 		fmt.Fprintln(a.stderr, "the agents clean up by themselves")
 	}
 	if run != nil {
-		failed = a.loadEnded(shown, o, run, failed)
+		j.Ended(run)
+		failed = a.loadEnded(shown, o, j, run, failed)
 	}
 	return errors.Join(failed, shown.close())
+}
+
+// loadMetrics returns the metrics of a run, which are served until end is called if a flag says where.
+func (a *app) loadMetrics(ctx context.Context, o loadRun) (_ *metrics.Load, end func(), err error) {
+	m := metrics.New(version())
+	l, end := m.Load(), func() {}
+	if o.metrics != "" {
+		end, err = a.agentMetrics(ctx, o.metrics, m)
+	}
+	return l, end, err
+}
+
+// closed closes the journal of a run.
+func (a *app) closed(j *journal.Journal) {
+	if err := j.Close(); err != nil {
+		a.log.Warn("the journal of the run is not complete", "error", err)
+	}
 }
 
 // loadFolder returns the folder for the result, which does not exist yet and can be written.
@@ -278,12 +319,13 @@ func folder(flag, name string) (string, error) {
 
 // loadEnded keeps the result of a run, and says how it has ended. Of a load that never began there
 // is nothing to keep.
-func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed error) error {
+func (a *app) loadEnded(shown *loadShown, o loadRun, j *journal.Journal, run *report.Run, failed error) error {
 	if run.Started.IsZero() {
 		o.out = ""
 	} else if _, err := report.Write(o.out, *run); err != nil {
 		return errors.Join(failed, o.unwritten(err))
 	}
+	j.Kept(run, o.out)
 	r, err := report.Evaluate(run)
 	if err == nil {
 		err = shown.summary(r, o.out)

@@ -47,8 +47,9 @@ type site struct {
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
 
-	maxEvents int    // likewise
-	sockets   string // likewise
+	maxEvents int       // likewise
+	sockets   string    // likewise
+	loads     *loadSite // nil: none
 }
 
 // newSite opens a site with a new SQLite file.
@@ -64,6 +65,16 @@ func newSiteOn(t testing.TB, where string, crews ...*crew.Crew) *site {
 		examine: func() []health.Finding { return []health.Finding{{Check: "clock", Severity: health.OK}} }}
 	s.open()
 	t.Cleanup(func() { s.close() })
+	return s
+}
+
+// newWholeSite opens a site on a database that has a crew and load runs, too.
+func newWholeSite(t testing.TB, where string) *site {
+	t.Helper()
+	s := newSiteOn(t, where, openCrew(t))
+	s.close()
+	s.loads = openLoads(t)
+	s.open()
 	return s
 }
 
@@ -88,8 +99,10 @@ func (s *site) open() {
 	if len(s.crews) > 0 {
 		members = s.crews[0]
 	}
-	service := api.New(api.Config{Crew: members, Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: s.time, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
-		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }})
+	config := api.Config{Crew: members, Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: s.time, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }}
+	s.loads.config(&config)
+	service := api.New(config)
 	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // as the port does

@@ -50,6 +50,18 @@ func Held(path string) (bool, error) {
 	return false, nil
 }
 
+// Locked is Held for an open file.
+func Locked(f *os.File) (bool, error) {
+	switch err := change(f, syscall.LOCK_SH|syscall.LOCK_NB); err {
+	case nil:
+		return false, change(f, syscall.LOCK_UN)
+	case syscall.EWOULDBLOCK:
+		return true, nil
+	default:
+		return false, &os.PathError{Op: "flock", Path: f.Name(), Err: err}
+	}
+}
+
 func try(path string, how int) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
 	if err != nil {

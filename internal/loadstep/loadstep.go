@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/journal"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/internal/sleep"
@@ -77,10 +78,11 @@ func Handler(c Config) worker.Handler {
 }
 
 // failure returns the failure of a run. It may pass if agents were out of reach or busy, and if they
-// could not be started; it is permanent otherwise.
+// could not be started; it is permanent otherwise, and if an operator has ended it.
 func failure(err error) *pawl.Failure {
 	var e *pawl.Error
-	f := &pawl.Failure{Class: classFailed, Message: err.Error(), Permanent: errors.As(err, &e) && e.Kind != pawl.Unavailable}
+	var aborted *controller.AbortedError
+	f := &pawl.Failure{Class: classFailed, Message: err.Error(), Permanent: errors.As(err, &e) && e.Kind != pawl.Unavailable || errors.As(err, &aborted)}
 	if e != nil && e.Hint != "" {
 		f.Message += " (" + e.Hint + ")"
 	}
@@ -113,14 +115,25 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
+	j, err := s.journal(src, test)
+	if err != nil {
+		return nil, errors.Join(err, end())
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			s.note("the journal of the run is not complete: %v", err)
+		}
+	}()
 	run, failed := s.run(ctx, controller.Config{
-		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Stop: ctx.Done(), Changed: s.changed, Interval: s.interval,
+		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved,
+		Changed: func(v controller.View) { j.Changed(v); s.changed(v) }, Interval: func(i controller.Interval) { j.Interval(i); s.interval(i) },
 	})
 	ended := end()
 	if run == nil {
 		return nil, errors.Join(failed, ended)
 	}
-	out, err := s.keep(run)
+	j.Ended(run)
+	out, err := s.keep(run, j)
 	if err = errors.Join(err, ended); failed != nil {
 		if err != nil {
 			s.note("%v", err)
@@ -138,6 +151,15 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 		return nil, s.withResult(&pawl.Failure{Class: classThreshold, Message: named, Permanent: true}, out)
 	}
 	return out, nil
+}
+
+// journal begins the journal of the run, beside its result.
+func (s *step) journal(src []byte, test *spec.Test) (*journal.Journal, error) {
+	dir := filepath.Join(s.Results, s.id)
+	if err := report.CanWrite(dir); err != nil {
+		return nil, err
+	}
+	return journal.Open(journal.Config{Dir: dir, Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test})
 }
 
 // load reads the file, with the thresholds of the step.
@@ -240,13 +262,14 @@ func (s *step) run(ctx context.Context, c controller.Config) (*report.Run, error
 }
 
 // keep keeps the result of a run. Of a load that never began there is nothing to keep.
-func (s *step) keep(run *report.Run) (*Output, error) {
+func (s *step) keep(run *report.Run, j *journal.Journal) (*Output, error) {
 	r, err := report.Evaluate(run)
 	if err != nil {
 		return &Output{}, err
 	}
 	out := &Output{Summary: r.Summary}
 	if run.Started.IsZero() {
+		j.Kept(run, "")
 		return out, nil
 	}
 	folder := filepath.Join(s.Results, s.id)
@@ -254,6 +277,7 @@ func (s *step) keep(run *report.Run) (*Output, error) {
 		return out, err
 	}
 	out.Folder = folder
+	j.Kept(run, folder)
 	var table strings.Builder
 	if err := console.LoadReport(&table, &r.Summary, time.UTC); err == nil { // a Builder never fails
 		s.note("%sresult in %s", table.String(), console.Shell(folder))

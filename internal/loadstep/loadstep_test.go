@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/workflow"
@@ -95,6 +96,7 @@ func TestWhatMayPass(t *testing.T) {
 		{"another version", pawl.Errorf(pawl.Conflict, "agent a: version 2"), true},
 		{"no space", fmt.Errorf("run: %w", pawl.Errorf(pawl.Internal, "agent a: no space")), true},
 		{"no file", &pawl.Error{Kind: pawl.NotFound, Message: "none", Hint: "relative"}, true},
+		{"ended by an operator", &controller.AbortedError{Reason: "by ada"}, true},
 		{"not started", errors.New("agent local-1: it does not listen"), false},
 	} {
 		f := failure(test.err)

@@ -25,6 +25,9 @@ func (r *run) receive(ctx context.Context, a *agent, m *loadpb.LiveStats) {
 		r.repeated(a, m)
 		return
 	}
+	if t := m.GetTransition(); t != nil && r.Moved != nil {
+		r.Moved(a.index, t)
+	}
 	if p := m.GetProgress(); p != nil {
 		a.progress, a.moved = p, time.Now()
 		a.cleaning = a.cleaning || a.started && m.GetStatus() == loadpb.Status_STATUS_ACKNOWLEDGE

@@ -227,6 +227,30 @@ func TestStop(t *testing.T) {
 			})
 		})
 	}
+	t.Run("for a reason", func(t *testing.T) {
+		t.Parallel()
+		fakes := []*fake{{}, {}}
+		outcome := ""
+		try(t, fakes, func(c *Config) {
+			abort := make(chan string, 1) // 1: it is sent by who would receive it
+			c.Abort = abort
+			c.Changed = func(v View) {
+				if outcome = v.Outcome; v.Phase == Running && len(abort) == 0 {
+					abort <- "by ada: too slow"
+				}
+			}
+		}, func(t *testing.T, got *report.Run, err error) {
+			var aborted *AbortedError
+			if !errors.As(err, &aborted) || aborted.Reason != "by ada: too slow" || got.Outcome != "aborted" || got.Reason != "aborted by ada: too slow" || outcome != "aborted" {
+				t.Error(err, got.Outcome, got.Reason, outcome)
+			}
+			for i, f := range fakes {
+				if len(f.aborts) != 1 || f.aborts[0] != got.Reason {
+					t.Errorf("agent %d: told %q", i, f.aborts)
+				}
+			}
+		})
+	})
 	t.Run("by force", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ const (
 	summaryFile = "summary.json"
 	agentsDir   = "agents"
 	recordsFile = "result.pb"
+	trailFile   = "trail.jsonl"
 )
 
 // CanWrite makes the folder that dir is to be in, and returns why no folder could be written there.
@@ -86,6 +88,11 @@ func (r *Report) writeAll(dir string) error {
 	if err := writeJSON(filepath.Join(dir, summaryFile), &r.Summary); err != nil {
 		return err
 	}
+	if r.Run.Trail != nil {
+		if err := writeFile(filepath.Join(dir, trailFile), bytes.NewReader(r.Run.Trail)); err != nil {
+			return err
+		}
+	}
 	for i := range r.Run.Agents {
 		if err := r.writeAgent(dir, i); err != nil {
 			return err
@@ -116,9 +123,8 @@ func (r *Report) writeAgent(dir string, i int) error {
 	if err := writeJSON(filepath.Join(dir, summaryFile), &r.Summary.Agents[i]); err != nil {
 		return err
 	}
-	result, _ := resultOf(a.Result)
 	var lines bytes.Buffer
-	for _, t := range result.GetTransitions() {
+	for _, t := range a.Transitions() {
 		line, err := json.Marshal(move{t.GetSequence(), t.GetAtNs(), t.GetFrom(), t.GetEvent(), t.GetTo(), t.GetReason()})
 		if err != nil {
 			return err
@@ -144,29 +150,25 @@ type move struct {
 // Read reads a result folder, and evaluates it anew from the records. It is an error of kind
 // pawl.NotFound if dir is none.
 func Read(dir string) (*Report, error) {
-	var s Summary
-	if err := readJSON(filepath.Join(dir, summaryFile), &s); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("%s is no result folder: it has no %s", dir, summaryFile), Hint: `"pawl load run" writes one`}
-		}
+	return ReadFS(os.DirFS(dir), dir)
+}
+
+// ReadFS is Read for a folder as a file system, which messages call dir. So are ReadSummary and
+// ReadConfig.
+func ReadFS(files fs.FS, dir string) (*Report, error) {
+	s, err := ReadSummary(files, dir)
+	if err != nil {
 		return nil, err
-	}
-	if s.Schema != SchemaVersion {
-		return nil, pawl.Errorf(pawl.Invalid, "%s is of schema %d; this program reads schema %d", filepath.Join(dir, summaryFile), s.Schema, SchemaVersion)
 	}
 	run := &Run{ID: s.RunID, Outcome: s.Outcome, Reason: s.Reason, Ended: s.Ended}
 	if s.Started != nil {
 		run.Started = *s.Started
 	}
-	var err error
-	if run.Config, err = os.ReadFile(filepath.Join(dir, configFile)); err != nil {
-		return nil, err
-	}
-	if run.Test, err = spec.ParseFile(filepath.Join(dir, configFile), run.Config); err != nil {
+	if run.Config, run.Test, err = ReadConfig(files, dir); err != nil {
 		return nil, err
 	}
 	for i := range s.Agents {
-		a, err := readAgent(dir, &s.Agents[i])
+		a, err := readAgent(files, dir, &s.Agents[i])
 		if err != nil {
 			return nil, err
 		}
@@ -175,8 +177,39 @@ func Read(dir string) (*Report, error) {
 	return Evaluate(run)
 }
 
+// ReadSummary reads what a result folder says of its run. It is an error of kind pawl.NotFound if
+// dir is none.
+func ReadSummary(files fs.FS, dir string) (*Summary, error) {
+	var s Summary
+	name := filepath.Join(dir, summaryFile)
+	data, err := fs.ReadFile(files, summaryFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("%s is no result folder: it has no %s", dir, summaryFile), Hint: `"pawl load run" writes one`}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "%s: %v", name, err)
+	}
+	if s.Schema != SchemaVersion {
+		return nil, pawl.Errorf(pawl.Invalid, "%s is of schema %d; this program reads schema %d", name, s.Schema, SchemaVersion)
+	}
+	return &s, nil
+}
+
+// ReadConfig reads the load file that a result folder has.
+func ReadConfig(files fs.FS, dir string) ([]byte, *spec.Test, error) {
+	config, err := fs.ReadFile(files, configFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	test, err := spec.ParseFile(filepath.Join(dir, configFile), config)
+	return config, test, err
+}
+
 // readAgent returns an agent of its part of the summary, and its records.
-func readAgent(dir string, p *AgentPart) (*Agent, error) {
+func readAgent(files fs.FS, dir string, p *AgentPart) (*Agent, error) {
 	if !folderPattern.MatchString(strings.TrimRight(p.Folder, "-")) {
 		return nil, pawl.Errorf(pawl.Invalid, "%s: %q is no folder of an agent", filepath.Join(dir, summaryFile), p.Folder)
 	}
@@ -190,23 +223,11 @@ func readAgent(dir string, p *AgentPart) (*Agent, error) {
 		a.Error = &loadpb.Error{Code: loadpb.ErrorCode(loadpb.ErrorCode_value[e.Code]), Message: e.Message, Subject: e.Subject, Hint: e.Hint}
 	}
 	var err error
-	dir = filepath.Join(dir, agentsDir, p.Folder)
-	a.Result, err = os.ReadFile(filepath.Join(dir, recordsFile))
+	a.Result, err = fs.ReadFile(files, path.Join(agentsDir, p.Folder, recordsFile))
 	if errors.Is(err, fs.ErrNotExist) && p.Problem == noResult {
 		return a, nil
 	}
 	return a, err
-}
-
-func readJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return pawl.Errorf(pawl.Invalid, "%s: %v", path, err)
-	}
-	return nil
 }
 
 func writeJSON(path string, v any) error {

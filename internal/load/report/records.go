@@ -228,3 +228,9 @@ func (s *slice) gather(heads []*head, before time.Duration) {
 		h.advance()
 	}
 }
+
+// Transitions returns the transitions of the agent's machine that its result has, in order.
+func (a *Agent) Transitions() []*loadpb.Transition {
+	result, _ := resultOf(a.Result)
+	return result.GetTransitions()
+}

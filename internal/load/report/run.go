@@ -18,6 +18,7 @@ type Run struct {
 	Outcome string // "completed", "failed", "aborted"
 	Reason  string // why it has failed or was aborted
 	Agents  []Agent
+	Trail   []byte // sealed rows of the run and its agents, as lines; nil if there are none
 }
 
 // An Agent is one agent's part in a run.
