@@ -156,9 +156,11 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	if o.id == "" {
 		o.id = controller.NewID(time.Now())
 	}
-	if o.out, err = a.loadFolder(o); err != nil {
+	result, err := a.loadFolder(&o)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, result.Close()) }()
 	targets, end, err := a.loadAgents(ctx, o)
 	if err != nil {
 		return err
@@ -168,7 +170,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	defer done()
 	shown := a.loadShown(o, test)
 	run, failed := controller.Run(forced, controller.Config{
-		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(),
+		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Records: result.Records(), Stop: ctx.Done(),
 		Changed: shown.changed, Interval: shown.interval, Log: a.log,
 	})
 	shown.end()
@@ -176,32 +178,35 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		fmt.Fprintln(a.stderr, "the agents clean up by themselves")
 	}
 	if run != nil {
-		failed = a.loadEnded(shown, o, run, failed)
+		failed = a.loadEnded(shown, &o, result, run, failed)
 	}
 	return errors.Join(failed, shown.close())
 }
 
-// loadFolder returns the folder for the result, which does not exist yet and can be written.
-func (a *app) loadFolder(o loadRun) (string, error) {
-	dir := o.out
+// loadFolder begins the folder for the result, which does not exist yet and can be written, and
+// makes its path absolute.
+func (a *app) loadFolder(o *loadRun) (*report.Folder, error) {
+	given := o.out
 	if o.out == "" {
 		state, err := a.stateHome("name a folder with --out", "results are")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		dir = filepath.Join(state, "pawl", "load", o.id)
+		o.out = filepath.Join(state, "pawl", "load", o.id)
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(o.out)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	o.out = dir
 	if _, err := os.Lstat(dir); err == nil {
-		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(o.out, dir)))
+		return nil, usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(given, dir)))
 	}
-	if err := report.CanWrite(dir); err != nil {
-		return "", &pawl.Error{Kind: files.KindOf(err), Message: "the result could not be written", Err: err, Hint: "name another folder with --out"}
+	f, err := report.NewFolder(dir)
+	if err != nil {
+		return nil, &pawl.Error{Kind: files.KindOf(err), Message: "the result could not be written", Err: err, Hint: "name another folder with --out"}
 	}
-	return dir, nil
+	return f, nil
 }
 
 // loadAgents returns the agents of a run, and what ends those that it has started.
@@ -253,7 +258,7 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 			return nil, nil, err
 		}
 	}
-	return controller.LocalAgents(ctx, o.local, ownProgram(), root)
+	return controller.LocalAgents(ctx, o.local, ownProgram(), root, a.log)
 }
 
 // ownProgram returns the path of this program.
@@ -278,16 +283,16 @@ func folder(flag, name string) (string, error) {
 
 // loadEnded keeps the result of a run, and says how it has ended. Of a load that never began there
 // is nothing to keep.
-func (a *app) loadEnded(shown *loadShown, o loadRun, run *report.Run, failed error) error {
+func (a *app) loadEnded(shown *loadShown, o *loadRun, result *report.Folder, run *report.Run, failed error) error {
+	keep := result.Write
 	if run.Started.IsZero() {
-		o.out = ""
-	} else if _, err := report.Write(o.out, *run); err != nil {
+		o.out, keep = "", report.Evaluate
+	}
+	r, err := keep(run)
+	if err != nil {
 		return errors.Join(failed, o.unwritten(err))
 	}
-	r, err := report.Evaluate(run)
-	if err == nil {
-		err = shown.summary(r, o.out)
-	}
+	err = shown.summary(r, o.out)
 	if err == nil && failed == nil && len(r.Summary.Violations) > 0 {
 		err = exit{codeFailed}
 	}

@@ -109,18 +109,27 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
+	result, err := report.NewFolder(filepath.Join(s.Results, s.id))
+	if err != nil {
+		return nil, fmt.Errorf("the result could not be written: %w", err)
+	}
+	defer func() {
+		if err := result.Close(); err != nil {
+			s.note("what was written of the result cannot be removed: %v", err)
+		}
+	}()
 	targets, end, err := s.agents(ctx)
 	if err != nil {
 		return nil, err
 	}
 	run, failed := s.run(ctx, controller.Config{
-		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Stop: ctx.Done(), Changed: s.changed, Interval: s.interval,
+		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Changed: s.changed, Interval: s.interval,
 	})
 	ended := end()
 	if run == nil {
 		return nil, errors.Join(failed, ended)
 	}
-	out, err := s.keep(run)
+	out, err := s.keep(result, run)
 	if err = errors.Join(err, ended); failed != nil {
 		if err != nil {
 			s.note("%v", err)
@@ -214,7 +223,7 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func() error, e
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root)
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil)
 	}
 	credentials, err := s.Credentials()
 	if err != nil {
@@ -240,19 +249,21 @@ func (s *step) run(ctx context.Context, c controller.Config) (*report.Run, error
 }
 
 // keep keeps the result of a run. Of a load that never began there is nothing to keep.
-func (s *step) keep(run *report.Run) (*Output, error) {
-	r, err := report.Evaluate(run)
+func (s *step) keep(result *report.Folder, run *report.Run) (*Output, error) {
+	began := !run.Started.IsZero()
+	keep := report.Evaluate
+	if began {
+		keep = result.Write
+	}
+	r, err := keep(run)
 	if err != nil {
 		return &Output{}, err
 	}
 	out := &Output{Summary: r.Summary}
-	if run.Started.IsZero() {
+	if !began {
 		return out, nil
 	}
 	folder := filepath.Join(s.Results, s.id)
-	if _, err := report.Write(folder, *run); err != nil {
-		return out, err
-	}
 	out.Folder = folder
 	var table strings.Builder
 	if err := console.LoadReport(&table, &r.Summary, time.UTC); err == nil { // a Builder never fails
