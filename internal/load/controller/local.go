@@ -26,6 +26,7 @@ import (
 
 const (
 	localStart = 15 * time.Second // for a local agent to listen
+	localClean = time.Minute      // for one to clean up after one that was killed
 	localStop  = 10 * time.Second // for it to end, until it is killed
 	localPause = 10 * time.Millisecond
 	maxSaid    = 4 << 10 // bytes of what an agent that does not come up has printed
@@ -142,7 +143,7 @@ func finishLocal(ctx context.Context, program, state, root string) error {
 		return err
 	}
 	l := &Local{agents: []*localAgent{a}, patience: localStop}
-	if err := errors.Join(a.wait(ctx, socket), l.Stop()); err != nil {
+	if err := errors.Join(a.serves(ctx, "unix:"+socket), l.Stop()); err != nil {
 		return err
 	}
 	if _, left := unfinished(filepath.Dir(own))[state]; left {
@@ -223,6 +224,26 @@ func (a *localAgent) wait(ctx context.Context, socket string) error {
 		}
 		if !sleep.For(ctx, localPause) {
 			return fmt.Errorf("it does not listen: %w", err)
+		}
+	}
+}
+
+// serves waits until the agent has cleaned up, and serves.
+func (a *localAgent) serves(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, localClean)
+	defer cancel()
+	for {
+		_, err := Inspect(ctx, address, Credentials{})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-a.done:
+			return fmt.Errorf("it has ended: %s", strings.TrimSpace(a.said.String()))
+		default:
+		}
+		if !sleep.For(ctx, localPause) {
+			return fmt.Errorf("it still cleans up after %s", localClean)
 		}
 	}
 }
