@@ -181,6 +181,12 @@ func plain(err error) error {
 		if _, dialing, ok := strings.Cut(text, "Error while dialing: "); ok {
 			text = strings.TrimSuffix(dialing, `"`)
 		}
+		if _, failed, ok := strings.Cut(text, "authentication handshake failed: "); ok {
+			text = strings.TrimSuffix(failed, `"`)
+		}
+		if alert, ok := strings.CutPrefix(text, "remote error: tls: "); ok {
+			text = "it refuses the connection: " + alert
+		}
 		return errors.New(text)
 	}
 	if errors.Is(err, io.EOF) {
