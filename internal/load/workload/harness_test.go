@@ -50,6 +50,7 @@ func start(t testing.TB, job Job, env ...string) *process {
 	p := &process{t: t, cmd: exec.Command(os.Args[0]), errors: &strings.Builder{}}
 	p.cmd.Env = append(append(os.Environ(), asEngine+"=1"), env...)
 	p.cmd.Stderr = p.errors
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
