@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -95,9 +97,10 @@ func (o *loadRun) check(c *cobra.Command) error {
 	if o.json {
 		o.form = formJSON
 	}
+	if err := o.checkAgents(c); err != nil {
+		return err
+	}
 	switch {
-	case len(o.agents) > 0 && (changed("local") || changed("root")):
-		return usage("", "--agents and --local or --root: want agents that are there, or local ones")
 	case changed("duration") && o.duration <= 0:
 		return usage("", "--duration %s: want more than 0", o.duration)
 	case changed("rate") && !(o.rate > 0 && o.rate <= math.MaxInt32):
@@ -106,6 +109,19 @@ func (o *loadRun) check(c *cobra.Command) error {
 		return usage("", "--run-id %q: want a ULID: 26 digits and capital letters without I, L, O and U, of which the first is 0 to 7", o.id)
 	}
 	return inRange("--local", o.local, 1, maxLocal)
+}
+
+// checkAgents checks the flags that say where agents are. No name of one is a mistake, an empty variable
+// say, and does not mean this machine.
+func (o *loadRun) checkAgents(c *cobra.Command) error {
+	changed := c.Flags().Changed
+	switch {
+	case changed("agents") && len(o.agents) == 0:
+		return usage("without --agents the load runs on this machine", "--agents %q: want HOST, HOST:PORT or unix:PATH, separated by commas", "")
+	case len(o.agents) > 0 && (changed("local") || changed("root")):
+		return usage("", "--agents and --local or --root: want agents that are there, or local ones")
+	}
+	return nil
 }
 
 // load reads the file, with what flags replace in it.
@@ -245,6 +261,14 @@ func readCredentials(ca, cert, key string) (c controller.Credentials, err error)
 		}
 		if *f.to, err = files.Read(f.name, maxCA); err != nil {
 			return c, err
+		}
+	}
+	if ca != "" && !x509.NewCertPool().AppendCertsFromPEM(c.CA) {
+		return c, pawl.Errorf(pawl.Invalid, "%s: want at least one certificate in PEM", ca)
+	}
+	if cert != "" {
+		if _, err := tls.X509KeyPair(c.Cert, c.Key); err != nil {
+			return c, &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("certificate %s with key %s", cert, key), Err: err}
 		}
 	}
 	return c, nil
