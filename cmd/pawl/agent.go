@@ -102,7 +102,7 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 	config.Hooks = m.Agent()
 	var l net.Listener
 	config.Ready = func() {
-		fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, l.Addr(), strings.Join(s.roots, ", "))
+		fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, addressText(l.Addr()), strings.Join(s.roots, ", "))
 	}
 	g, err := agent.New(config)
 	if err != nil {
@@ -120,6 +120,14 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 		defer end()
 	}
 	return g.Serve(ctx, l, secure)
+}
+
+// addressText returns an address as --agents takes it.
+func addressText(a net.Addr) string {
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return a.String()
 }
 
 // agentConfig returns what the flags say.

@@ -38,8 +38,8 @@ func TestLoadOverrides(t *testing.T) {
 	}
 }
 
-// TestLoadFolder: a folder that cannot be written is refused before a run begins, and a trial leaves
-// nothing behind (L7).
+// TestLoadFolder: a folder that cannot be written is refused before a run begins, and one of a run that has not
+// begun leaves nothing behind (L7).
 func TestLoadFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -49,10 +49,14 @@ func TestLoadFolder(t *testing.T) {
 	}
 	a := &app{}
 	var refused *pawl.Error
-	if _, err := a.loadFolder(loadRun{out: filepath.Join(file, "result")}); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--out") {
+	if _, err := a.loadFolder(&loadRun{out: filepath.Join(file, "result")}); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--out") {
 		t.Errorf("%v, want an error with a hint", err)
 	}
-	if _, err := a.loadFolder(loadRun{out: filepath.Join(dir, "a", "result")}); err != nil {
+	f, err := a.loadFolder(&loadRun{out: filepath.Join(dir, "a", "result")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "a")); err != nil || len(left) > 0 {

@@ -39,8 +39,8 @@ func (a *app) newLoadPlan() *cobra.Command {
 			if err := inRange("--local", o.local, 1, maxLocal); err != nil {
 				return err
 			}
-			if changed := c.Flags().Changed; len(o.agents) > 0 && (changed("local") || changed("root")) {
-				return usage("", "--agents and --local or --root: want agents that are there, or local ones")
+			if err := o.checkAgents(c); err != nil {
+				return err
 			}
 			return a.loadPlan(c.Context(), args[0], o, form)
 		},

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -106,9 +108,10 @@ func (o *loadRun) check(c *cobra.Command) error {
 	if err := checkListen(o.metrics, false, ""); err != nil {
 		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464", o.metrics)
 	}
+	if err := o.checkAgents(c); err != nil {
+		return err
+	}
 	switch {
-	case len(o.agents) > 0 && (changed("local") || changed("root")):
-		return usage("", "--agents and --local or --root: want agents that are there, or local ones")
 	case changed("duration") && o.duration <= 0:
 		return usage("", "--duration %s: want more than 0", o.duration)
 	case changed("rate") && !(o.rate > 0 && o.rate <= math.MaxInt32):
@@ -117,6 +120,19 @@ func (o *loadRun) check(c *cobra.Command) error {
 		return usage("", "--run-id %q: want a ULID: 26 digits and capital letters without I, L, O and U, of which the first is 0 to 7", o.id)
 	}
 	return inRange("--local", o.local, 1, maxLocal)
+}
+
+// checkAgents checks the flags that say where agents are. No name of one is a mistake, an empty variable
+// say, and does not mean this machine.
+func (o *loadRun) checkAgents(c *cobra.Command) error {
+	changed := c.Flags().Changed
+	switch {
+	case changed("agents") && len(o.agents) == 0:
+		return usage("without --agents the load runs on this machine", "--agents %q: want HOST, HOST:PORT or unix:PATH, separated by commas", "")
+	case len(o.agents) > 0 && (changed("local") || changed("root")):
+		return usage("", "--agents and --local or --root: want agents that are there, or local ones")
+	}
+	return nil
 }
 
 // load reads the file, with what flags replace in it.
@@ -167,9 +183,11 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	if o.id == "" {
 		o.id = controller.NewID(time.Now())
 	}
-	if o.out, err = a.loadFolder(o); err != nil {
+	result, err := a.loadFolder(&o)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, result.Close()) }()
 	targets, end, err := a.loadAgents(ctx, o)
 	if err != nil {
 		return err
@@ -189,7 +207,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	defer done()
 	shown := a.loadShown(o, test)
 	run, failed := controller.Run(forced, controller.Config{
-		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Stop: ctx.Done(), Abort: j.Abort(),
+		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(),
 		Changed:  func(v controller.View) { j.Changed(v); measured.Changed(v); shown.changed(v) },
 		Interval: func(i controller.Interval) { j.Interval(i); measured.Interval(i); shown.interval(i) },
 		Moved:    j.Moved, Log: a.log,
@@ -200,7 +218,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 	}
 	if run != nil {
 		j.Ended(run)
-		failed = a.loadEnded(shown, o, j, run, failed)
+		failed = a.loadEnded(shown, &o, result, j, run, failed)
 	}
 	return errors.Join(failed, shown.close())
 }
@@ -222,27 +240,30 @@ func (a *app) closed(j *journal.Journal) {
 	}
 }
 
-// loadFolder returns the folder for the result, which does not exist yet and can be written.
-func (a *app) loadFolder(o loadRun) (string, error) {
-	dir := o.out
+// loadFolder begins the folder for the result, which does not exist yet and can be written, and
+// makes its path absolute.
+func (a *app) loadFolder(o *loadRun) (*report.Folder, error) {
+	given := o.out
 	if o.out == "" {
 		state, err := a.stateHome("name a folder with --out", "results are")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		dir = filepath.Join(state, "pawl", "load", o.id)
+		o.out = filepath.Join(state, "pawl", "load", o.id)
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.Abs(o.out)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	o.out = dir
 	if _, err := os.Lstat(dir); err == nil {
-		return "", usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(o.out, dir)))
+		return nil, usage("name another one", "--out %s: want a folder that does not exist yet", console.Shell(cmp.Or(given, dir)))
 	}
-	if err := report.CanWrite(dir); err != nil {
-		return "", &pawl.Error{Kind: files.KindOf(err), Message: "the result could not be written", Err: err, Hint: "name another folder with --out"}
+	f, err := report.NewFolder(dir)
+	if err != nil {
+		return nil, &pawl.Error{Kind: files.KindOf(err), Message: "the result could not be written", Err: err, Hint: "name another folder with --out"}
 	}
-	return dir, nil
+	return f, nil
 }
 
 // loadAgents returns the agents of a run, and what ends those that it has started.
@@ -283,6 +304,14 @@ func readCredentials(ca, cert, key string) (c controller.Credentials, err error)
 			return c, err
 		}
 	}
+	if ca != "" && !x509.NewCertPool().AppendCertsFromPEM(c.CA) {
+		return c, pawl.Errorf(pawl.Invalid, "%s: want at least one certificate in PEM", ca)
+	}
+	if cert != "" {
+		if _, err := tls.X509KeyPair(c.Cert, c.Key); err != nil {
+			return c, &pawl.Error{Kind: pawl.Invalid, Message: fmt.Sprintf("certificate %s with key %s", cert, key), Err: err}
+		}
+	}
 	return c, nil
 }
 
@@ -294,7 +323,7 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 			return nil, nil, err
 		}
 	}
-	return controller.LocalAgents(ctx, o.local, ownProgram(), root)
+	return controller.LocalAgents(ctx, o.local, ownProgram(), root, a.log)
 }
 
 // ownProgram returns the path of this program.
@@ -319,17 +348,17 @@ func folder(flag, name string) (string, error) {
 
 // loadEnded keeps the result of a run, and says how it has ended. Of a load that never began there
 // is nothing to keep.
-func (a *app) loadEnded(shown *loadShown, o loadRun, j *journal.Journal, run *report.Run, failed error) error {
+func (a *app) loadEnded(shown *loadShown, o *loadRun, result *report.Folder, j *journal.Journal, run *report.Run, failed error) error {
+	keep := result.Write
 	if run.Started.IsZero() {
-		o.out = ""
-	} else if _, err := report.Write(o.out, *run); err != nil {
+		o.out, keep = "", report.Evaluate
+	}
+	r, err := keep(run)
+	if err != nil {
 		return errors.Join(failed, o.unwritten(err))
 	}
 	j.Kept(run, o.out)
-	r, err := report.Evaluate(run)
-	if err == nil {
-		err = shown.summary(r, o.out)
-	}
+	err = shown.summary(r, o.out)
 	if err == nil && failed == nil && len(r.Summary.Violations) > 0 {
 		err = exit{codeFailed}
 	}

@@ -67,13 +67,18 @@ func try(path string, how int) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	return tryFile(f, how)
+}
+
+// tryFile locks an open file, or closes it.
+func tryFile(f *os.File, how int) (*Lock, error) {
 	switch err := change(f, how|syscall.LOCK_NB); err {
 	case nil:
 		return &Lock{f}, nil
 	case syscall.EWOULDBLOCK:
 		return nil, f.Close()
 	default:
-		return nil, errors.Join(&os.PathError{Op: "flock", Path: path, Err: err}, f.Close())
+		return nil, errors.Join(&os.PathError{Op: "flock", Path: f.Name(), Err: err}, f.Close())
 	}
 }
 

@@ -111,6 +111,15 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
+	result, err := report.NewFolder(filepath.Join(s.Results, s.id))
+	if err != nil {
+		return nil, fmt.Errorf("the result could not be written: %w", err)
+	}
+	defer func() {
+		if err := result.Close(); err != nil {
+			s.note("what was written of the result cannot be removed: %v", err)
+		}
+	}()
 	targets, end, err := s.agents(ctx)
 	if err != nil {
 		return nil, err
@@ -125,7 +134,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 		}
 	}()
 	run, failed := s.run(ctx, controller.Config{
-		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved,
+		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved,
 		Changed: func(v controller.View) { j.Changed(v); s.changed(v) }, Interval: func(i controller.Interval) { j.Interval(i); s.interval(i) },
 	})
 	ended := end()
@@ -133,7 +142,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 		return nil, errors.Join(failed, ended)
 	}
 	j.Ended(run)
-	out, err := s.keep(run, j)
+	out, err := s.keep(result, j, run)
 	if err = errors.Join(err, ended); failed != nil {
 		if err != nil {
 			s.note("%v", err)
@@ -155,11 +164,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 
 // journal begins the journal of the run, beside its result.
 func (s *step) journal(src []byte, test *spec.Test) (*journal.Journal, error) {
-	dir := filepath.Join(s.Results, s.id)
-	if err := report.CanWrite(dir); err != nil {
-		return nil, err
-	}
-	return journal.Open(journal.Config{Dir: dir, Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test})
+	return journal.Open(journal.Config{Dir: filepath.Join(s.Results, s.id), Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test})
 }
 
 // load reads the file, with the thresholds of the step.
@@ -236,7 +241,7 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func() error, e
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root)
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil)
 	}
 	credentials, err := s.Credentials()
 	if err != nil {
@@ -262,20 +267,22 @@ func (s *step) run(ctx context.Context, c controller.Config) (*report.Run, error
 }
 
 // keep keeps the result of a run. Of a load that never began there is nothing to keep.
-func (s *step) keep(run *report.Run, j *journal.Journal) (*Output, error) {
-	r, err := report.Evaluate(run)
+func (s *step) keep(result *report.Folder, j *journal.Journal, run *report.Run) (*Output, error) {
+	began := !run.Started.IsZero()
+	keep := report.Evaluate
+	if began {
+		keep = result.Write
+	}
+	r, err := keep(run)
 	if err != nil {
 		return &Output{}, err
 	}
 	out := &Output{Summary: r.Summary}
-	if run.Started.IsZero() {
+	if !began {
 		j.Kept(run, "")
 		return out, nil
 	}
 	folder := filepath.Join(s.Results, s.id)
-	if _, err := report.Write(folder, *run); err != nil {
-		return out, err
-	}
 	out.Folder = folder
 	j.Kept(run, folder)
 	var table strings.Builder

@@ -17,7 +17,7 @@ import (
 func (s *session) finish(event machine.Event, e *loadpb.Error, reason string) {
 	code := ""
 	if e != nil {
-		code = codeName(e.GetCode())
+		code, reason = codeName(e.GetCode()), e.GetMessage()
 	}
 	reason = text(reason)
 	t, ok := s.move(event, reason, code)

@@ -3,9 +3,11 @@ package controller
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -16,13 +18,15 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/sleep"
-
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/internal/load/workload"
+	"github.com/pawl-dev/pawl/internal/sleep"
 )
 
 const (
 	localStart = 15 * time.Second // for a local agent to listen
+	localClean = time.Minute      // for one to clean up after one that was killed
 	localStop  = 10 * time.Second // for it to end, until it is killed
 	localPause = 10 * time.Millisecond
 	maxSaid    = 4 << 10 // bytes of what an agent that does not come up has printed
@@ -55,43 +59,107 @@ type localAgent struct {
 	done chan struct{} // closed when it has ended
 }
 
+// localPattern is that of the folders of local agents.
+const localPattern = "pawl-load-*"
+
 // LocalAgents starts agents, with the program pawl, that have their folders in a temporary one; end
 // ends them and removes it (clearLocal). They work beneath root, or in that folder if it is empty.
-func LocalAgents(ctx context.Context, n int, program, root string) (_ []Target, end func() error, err error) {
-	dir, err := os.MkdirTemp("", "pawl-load-") // short: it has sockets
+// First it finishes what earlier ones were killed at. The log may be nil.
+func LocalAgents(ctx context.Context, n int, program, root string, log *slog.Logger) (_ []Target, end func() error, err error) {
+	sweepLocal(ctx, program, log)
+	dir, err := durable.NewScratch("", localPattern) // short: it has sockets
 	if err != nil {
 		return nil, nil, err
 	}
-	remove := func() error { return os.RemoveAll(dir) }
 	if root == "" {
-		root = filepath.Join(dir, "root")
+		root = filepath.Join(dir.Path, "root")
 		if err := os.Mkdir(root, 0o700); err != nil {
-			return nil, nil, errors.Join(err, remove())
+			return nil, nil, errors.Join(err, dir.Remove())
 		}
 	}
-	l, err := StartLocal(ctx, n, dir, io.Discard, func(id, listen, state string) []string {
-		return []string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
+	l, err := startLocal(ctx, n, dir.Path, io.Discard, dir.File(), func(id, listen, state string) []string {
+		return agentLine(program, id, listen, state, root)
 	})
 	if err != nil {
-		return nil, nil, errors.Join(err, remove())
+		return nil, nil, errors.Join(err, dir.Remove())
 	}
 	return l.Targets, func() error { return clearLocal(dir, root, l.Stop()) }, nil
 }
 
+func agentLine(program, id, listen, state, root string) []string {
+	return []string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
+}
+
 // clearLocal removes the folder of local agents that have been stopped with that error. If one was
 // killed that works elsewhere, its state stays: it says what it has left there.
-func clearLocal(dir, root string, stopped error) error {
+func clearLocal(dir *durable.Scratch, root string, stopped error) error {
 	var killed *KilledError
-	if !errors.As(stopped, &killed) || root == filepath.Join(dir, "root") {
-		return errors.Join(stopped, os.RemoveAll(dir))
+	if !errors.As(stopped, &killed) || root == filepath.Join(dir.Path, "root") {
+		return errors.Join(stopped, dir.Remove())
 	}
+	dir.Leave()
 	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + root, Err: stopped,
-		Hint: fmt.Sprintf("pawl agent --state-dir %s --root %s deletes them", filepath.Join(dir, killed.Names[0], "state"), root)}
+		Hint: fmt.Sprintf("the next pawl load run with local agents deletes them, and so does: pawl agent --state-dir %s --root %s", filepath.Join(dir.Path, killed.Names[0], "state"), root)}
+}
+
+// sweepLocal removes the folders of local agents that have ended without their controller. What
+// those had created that were killed, too, is deleted first.
+func sweepLocal(ctx context.Context, program string, log *slog.Logger) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	durable.SweepScratch(os.TempDir(), localPattern, func(dir string) bool {
+		for state, root := range unfinished(dir) {
+			if err := finishLocal(ctx, program, state, root); err != nil {
+				log.Warn("a local agent was killed, and what it had created cannot be deleted", "root", root, "error", err,
+					"hint", fmt.Sprintf("pawl agent --state-dir %s --root %s deletes it", state, root))
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// unfinished returns the state folders of local agents that have runs to clean up, with the root of
+// each. What is in the folder of the agents goes with it.
+func unfinished(dir string) map[string]string {
+	jobs, _ := filepath.Glob(filepath.Join(dir, "local-*", "state", "runs", "*", "job.json")) // the pattern is well-formed
+	found := map[string]string{}
+	for _, name := range jobs {
+		var job workload.Job
+		if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &job) == nil && job.Root != filepath.Join(dir, "root") {
+			found[filepath.Dir(filepath.Dir(filepath.Dir(name)))] = job.Root
+		}
+	}
+	return found
+}
+
+// finishLocal has an agent clean up what one before it has left: it does so before it listens.
+func finishLocal(ctx context.Context, program, state, root string) error {
+	own := filepath.Dir(state)
+	socket := filepath.Join(own, "socket")
+	a := &localAgent{name: filepath.Base(own), done: make(chan struct{})}
+	if err := a.start(agentLine(program, a.name, "unix:"+socket, state, root), io.Discard, nil); err != nil {
+		return err
+	}
+	l := &Local{agents: []*localAgent{a}, patience: localStop}
+	if err := errors.Join(a.serves(ctx, "unix:"+socket), l.Stop()); err != nil {
+		return err
+	}
+	if _, left := unfinished(filepath.Dir(own))[state]; left {
+		return errors.New("not everything could be deleted")
+	}
+	return nil
 }
 
 // StartLocal starts agents and waits until they listen. Each has a folder of its own in dir, with
 // its socket and its state; command returns the command line of an agent.
 func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command func(id, listen, state string) []string) (*Local, error) {
+	return startLocal(ctx, n, dir, out, nil, command)
+}
+
+// startLocal has the agents inherit a file, too, if it is not nil.
+func startLocal(ctx context.Context, n int, dir string, out io.Writer, held *os.File, command func(id, listen, state string) []string) (*Local, error) {
 	l := &Local{patience: localStop}
 	for i := range n {
 		id := "local-" + strconv.Itoa(i+1)
@@ -101,7 +169,7 @@ func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command f
 		}
 		listen := "unix:" + filepath.Join(own, "socket")
 		a := &localAgent{name: id, done: make(chan struct{})}
-		if err := a.start(command(id, listen, filepath.Join(own, "state")), out); err != nil {
+		if err := a.start(command(id, listen, filepath.Join(own, "state")), out, held); err != nil {
 			return nil, errors.Join(fmt.Errorf("start agent %s: %w", id, err), l.Stop())
 		}
 		l.agents = append(l.agents, a)
@@ -121,10 +189,13 @@ func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command f
 
 // start starts the process from a thread that lives as long as it does: the kernel ends it when
 // that thread dies.
-func (a *localAgent) start(argv []string, out io.Writer) error {
+func (a *localAgent) start(argv []string, out io.Writer, held *os.File) error {
 	a.cmd = exec.Command(argv[0], argv[1:]...)
 	a.cmd.Stdout, a.cmd.Stderr = io.MultiWriter(out, &a.said), io.MultiWriter(out, &a.said)
 	a.cmd.SysProcAttr = localAttributes()
+	if held != nil {
+		a.cmd.ExtraFiles = []*os.File{held}
+	}
 	started := make(chan error)
 	go pinned(func() {
 		err := a.cmd.Start()
@@ -153,6 +224,26 @@ func (a *localAgent) wait(ctx context.Context, socket string) error {
 		}
 		if !sleep.For(ctx, localPause) {
 			return fmt.Errorf("it does not listen: %w", err)
+		}
+	}
+}
+
+// serves waits until the agent has cleaned up, and serves.
+func (a *localAgent) serves(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, localClean)
+	defer cancel()
+	for {
+		_, err := Inspect(ctx, address, Credentials{})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-a.done:
+			return fmt.Errorf("it has ended: %s", strings.TrimSpace(a.said.String()))
+		default:
+		}
+		if !sleep.For(ctx, localPause) {
+			return fmt.Errorf("it still cleans up after %s", localClean)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func controllerPart(order string) int {
 		}
 		targets = l.Targets
 	}
-	_, err = Run(context.Background(), Config{ID: runID, File: []byte(o.File), Test: test, Agents: targets, Interval: func(Interval) { fmt.Println("running") }})
+	_, err = Run(context.Background(), Config{ID: runID, File: []byte(o.File), Test: test, Agents: targets, Records: o.Dir, Interval: func(Interval) { fmt.Println("running") }})
 	if err != nil {
 		return complain(err)
 	}
@@ -183,7 +183,7 @@ func parsed(t testing.TB, file string, l *Local) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{ID: newID(), File: []byte(file), Test: test, Agents: l.Targets, Build: "test"}
+	return Config{ID: newID(), File: []byte(file), Test: test, Agents: l.Targets, Build: "test", Records: t.TempDir()}
 }
 
 var ids struct {
@@ -372,13 +372,67 @@ func TestAgentIsKilled(t *testing.T) {
 			} else if err == nil || !strings.HasPrefix(err.Error(), "agent local-2: the connection was lost") || pawl.KindOf(err) != pawl.Unavailable {
 				t.Error(err)
 			}
-			if s := got.Agents[0].Status; s != loadpb.Status_STATUS_ABORTED || got.Agents[0].Result == nil || got.Agents[1].Error.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST {
+			if s := got.Agents[0].Status; s != loadpb.Status_STATUS_ABORTED || got.Agents[0].Records == "" || got.Agents[0].Live || got.Agents[1].Error.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST {
 				t.Errorf("%v, %v", s, got.Agents[1].Error)
 			}
 			if left := filesIn(t, filepath.Join(root, "local-1")); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}
 		})
+	}
+}
+
+// TestKilledAgentCounts: what an agent had sent before it was killed is in the result, histograms
+// included, exactly: its figures are the sum of its intervals up to then, marked as such wherever they
+// are shown, and the others have their whole results (L5, L7).
+func TestKilledAgentCounts(t *testing.T) {
+	t.Parallel()
+	l, _ := localAgents(t, 2, nil)
+	c := parsed(t, strings.NewReplacer("POLICY", "policy: best-effort", "duration: 1h", "duration: 1500ms").Replace(longLoad), l)
+	dir := filepath.Join(t.TempDir(), "result")
+	folder, err := report.NewFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	c.Records = folder.Records()
+	sums, killed := stats.Table{}, false
+	c.Interval = func(i Interval) {
+		sums.Merge(i.Operations)
+		if i.End >= 400*time.Millisecond && !killed {
+			killed = true
+			_ = l.agents[1].cmd.Process.Kill()
+		}
+	}
+	run, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Write(run); err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sums, r.Totals, cmp.AllowUnexported(histogram.Histogram{})); diff != "" {
+		t.Errorf("the totals are not what was shown while it ran:\n%s", diff)
+	}
+	whole, lost := r.Summary.Agents[0], r.Summary.Agents[1]
+	if whole.Partial || whole.Live || whole.Status != "completed" || lost.Operations+whole.Operations != r.Summary.Total.Operations {
+		t.Errorf("the other agent: %+v", whole)
+	}
+	if !lost.Live || !lost.Partial || lost.Operations < 20 || lost.Seconds < 0.4 || lost.Service.Count != lost.Operations || lost.Response.P99 == 0 ||
+		!strings.HasPrefix(lost.Problem, "there is no result; its figures are of the ") || lost.State() != "lost, partial" || r.Summary.Live != 1 || !r.Summary.Partial {
+		t.Errorf("the killed agent: %+v", lost)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	for name, want := range map[string]bool{"agents/local-1/result.pb": true, "agents/local-1/live.pb": false, "agents/local-2/live.pb": true, "agents/local-2/result.pb": false, "records": false} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -390,7 +444,7 @@ func TestControllerIsKilled(t *testing.T) {
 	t.Run("agents elsewhere", func(t *testing.T) {
 		t.Parallel()
 		l, root := localAgents(t, 2, nil)
-		killRunning(t, controllerOrder{File: file, Sockets: []string{l.Targets[0].Address, l.Targets[1].Address}})
+		killRunning(t, controllerOrder{File: file, Dir: t.TempDir(), Sockets: []string{l.Targets[0].Address, l.Targets[1].Address}})
 		c := parsed(t, smallLoad, l)
 		for {
 			got, err := Run(t.Context(), c)
@@ -478,7 +532,7 @@ func TestLocalAgentThatDoesNotEnd(t *testing.T) {
 	for name, script := range map[string]string{"deaf": "trap '' TERM; echo up; exec sleep 100", "good": "echo up; exec sleep 100"} {
 		a := &localAgent{name: name, done: make(chan struct{})}
 		r, w := io.Pipe()
-		if err := a.start([]string{"sh", "-c", script}, w); err != nil {
+		if err := a.start([]string{"sh", "-c", script}, w, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadFull(r, make([]byte, 3)); err != nil {

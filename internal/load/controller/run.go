@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +31,10 @@ type Config struct {
 	Test   *spec.Test // what it says
 	Agents []Target   // at least one
 	Build  string     // the name and version of this program, for people
+
+	// Records is a folder that exists, into which the records of agents are written as they come.
+	// The returned run is about files in it.
+	Records string
 
 	// Stop aborts the run when it is closed: its agents end it and clean up. Nil: nothing does.
 	Stop <-chan struct{}
@@ -60,6 +66,7 @@ type run struct {
 	over   chan struct{} // closed: nobody takes calls any more
 	wg     sync.WaitGroup
 
+	keeper   *keeper
 	phase    Phase
 	series   series
 	failures []*agent  // in their order
@@ -91,12 +98,14 @@ func Run(ctx context.Context, c Config) (*report.Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.close()
 	defer cancel()
+	r.keeper = newKeeper(c.Records)
 	err = r.execute(ctx)
 	if err != nil {
 		r.abort(err)
 		_ = r.until(ctx, r.allOver) // it only fails if ctx ends, and then there is nothing left to do
 	}
 	r.series.flush()
+	r.keeper.stop()
 	return r.conclude(ctx, err)
 }
 
@@ -112,6 +121,9 @@ func newRun(c Config) (*run, error) {
 	r.series = series{every: c.Test.Interval, emit: r.emit}
 	if len(c.Agents) == 0 {
 		return nil, pawl.Errorf(pawl.Invalid, "a run needs an agent")
+	}
+	if c.Records == "" {
+		return nil, pawl.Errorf(pawl.Invalid, "a run needs a folder for records")
 	}
 	if err := Enough(c.Test, len(c.Agents)); err != nil {
 		return nil, err
@@ -464,10 +476,29 @@ func (r *run) conclude(ctx context.Context, err error) (*report.Run, error) {
 		err = context.Canceled
 	}
 	for _, a := range r.agents {
-		out.Agents = append(out.Agents, report.Agent{
-			Index: a.index, Address: a.address, Info: a.info, Status: a.status, Error: a.failure,
-			Clock: a.offset, Skew: a.skew, Result: a.result, Dropped: a.dropped,
-		})
+		out.Agents = append(out.Agents, r.part(a))
 	}
 	return out, err
+}
+
+// part returns the part of an agent. Without a result it is what the agent has sent while it ran.
+func (r *run) part(a *agent) report.Agent {
+	p := report.Agent{
+		Index: a.index, Address: a.address, Info: a.info, Status: a.status, Error: a.failure,
+		Clock: a.offset, Skew: a.skew, Records: a.result, Missing: a.missing, Dropped: a.dropped,
+	}
+	live, err := r.keeper.take(a.index)
+	switch {
+	case a.result != "" && live != "":
+		if err := os.Remove(live); err != nil {
+			r.Log.Warn("what has come while an agent ran cannot be removed, though its result has come", "file", live, "error", err)
+		}
+	case a.result == "":
+		p.Records, p.Live = live, live != ""
+		p.Dropped += a.unkept
+		if err != nil {
+			p.Missing = strings.TrimPrefix(p.Missing+"; statistics could not be written: "+err.Error(), "; ")
+		}
+	}
+	return p
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
@@ -25,52 +26,72 @@ const (
 	agentsDir   = "agents"
 	recordsFile = "result.pb"
 	trailFile   = "trail.jsonl"
+	liveFile    = "live.pb" // in place of it: the intervals that have come while the agent ran
 )
 
-// CanWrite makes the folder that dir is to be in, and returns why no folder could be written there.
-func CanWrite(dir string) error {
-	parent := filepath.Dir(filepath.Clean(dir))
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	probe, err := os.MkdirTemp(parent, ".pawl-probe-")
-	if err != nil {
-		return err
-	}
-	return os.Remove(probe)
+// workPattern is that of the folders that become result folders.
+const workPattern = ".pawl-load-*"
+
+// A Folder is a result folder that is being made, beside where it is to be. The records of agents are
+// written into it as they come.
+type Folder struct {
+	dir     string
+	scratch *durable.Scratch
 }
 
-// Write writes the result of a run as the folder dir, which appears with all its files at once,
-// and returns the thresholds that were violated. It is an error of kind
-// pawl.Conflict if dir exists.
-func Write(dir string, run Run) (violations []string, err error) {
+// NewFolder begins the result folder dir, and removes what those have left beside it who were killed
+// while they made one. It is an error of kind pawl.Conflict if dir exists. Close is to be called.
+func NewFolder(dir string) (*Folder, error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, exists(dir, err)
-	}
-	r, err := Evaluate(&run)
-	if err != nil {
-		return nil, err
 	}
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, err
 	}
-	work, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".tmp-")
+	durable.SweepScratch(parent, workPattern, nil)
+	scratch, err := durable.NewScratch(parent, workPattern)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(work)
+	f := &Folder{dir, scratch}
+	if err := os.Mkdir(f.Records(), 0o700); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Records is the folder for the files of records.
+func (f *Folder) Records() string { return filepath.Join(f.scratch.Path, "records") }
+
+// Close removes what was not written.
+func (f *Folder) Close() error { return f.scratch.Remove() }
+
+// Write writes the result of a run, whose records are in the folder Records and become part of the
+// result. The result folder appears with all its files at once. It is an error of kind pawl.Conflict if
+// there is one of that name by now.
+func (f *Folder) Write(run *Run) (*Report, error) {
+	r, err := Evaluate(run)
+	if err != nil {
+		return nil, err
+	}
+	work := f.scratch.Path
 	if err := r.writeAll(work); err != nil {
 		return nil, fmt.Errorf("write the result of run %s: %w", run.ID, err)
 	}
-	if err := os.Chmod(work, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(f.Records()), os.Chmod(work, 0o755)); err != nil {
 		return nil, err
 	}
-	if err := os.Rename(work, dir); err != nil {
-		return nil, exists(dir, err)
+	if err := f.scratch.Publish(f.dir); err != nil {
+		return nil, exists(f.dir, err)
 	}
-	return r.Summary.Violations, syncDir(parent)
+	for i := range run.Agents {
+		if a := &run.Agents[i]; a.Records != "" {
+			a.Records = filepath.Join(f.dir, agentsDir, r.Summary.Agents[i].Folder, recordsName(a.Live))
+		}
+	}
+	return r, syncDir(filepath.Dir(f.dir))
 }
 
 // exists returns the error of a folder that cannot be made: err, or that it is there.
@@ -93,16 +114,16 @@ func (r *Report) writeAll(dir string) error {
 			return err
 		}
 	}
-	for i := range r.Run.Agents {
-		if err := r.writeAgent(dir, i); err != nil {
-			return err
-		}
-	}
 	if err := r.writeTables(dir); err != nil {
 		return err
 	}
 	if err := r.writeLatencies(filepath.Join(dir, "latencies")); err != nil {
 		return err
+	}
+	for i := range r.Run.Agents {
+		if err := r.writeAgent(dir, i); err != nil {
+			return err
+		}
 	}
 	return syncDir(dir)
 }
@@ -115,8 +136,9 @@ func (r *Report) writeAgent(dir string, i int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if a.Result != nil {
-		if err := writeFile(filepath.Join(dir, recordsFile), bytes.NewReader(a.Result)); err != nil {
+	transitions := a.Transitions() // before the records move
+	if a.Records != "" {
+		if err := moveFile(a.Records, filepath.Join(dir, recordsName(a.Live))); err != nil {
 			return err
 		}
 	}
@@ -124,7 +146,7 @@ func (r *Report) writeAgent(dir string, i int) error {
 		return err
 	}
 	var lines bytes.Buffer
-	for _, t := range a.Transitions() {
+	for _, t := range transitions {
 		line, err := json.Marshal(move{t.GetSequence(), t.GetAtNs(), t.GetFrom(), t.GetEvent(), t.GetTo(), t.GetReason()})
 		if err != nil {
 			return err
@@ -135,6 +157,26 @@ func (r *Report) writeAgent(dir string, i int) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// recordsName returns the name of the file of records.
+func recordsName(live bool) string {
+	if live {
+		return liveFile
+	}
+	return recordsFile
+}
+
+// moveFile syncs a file and moves it.
+func moveFile(from, to string) error {
+	file, err := os.OpenFile(from, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // A move is a line of transitions.ndjson.
@@ -217,17 +259,20 @@ func readAgent(files fs.FS, dir string, p *AgentPart) (*Agent, error) {
 		Index: p.Index, Address: p.Address, Status: statusByName(p.Status), Dropped: p.Dropped,
 		Info:  &loadpb.AgentInfo{Id: p.ID, Hostname: p.Host, Kernel: p.Kernel, Cpus: p.CPUs, MemoryBytes: p.Memory, Build: p.Build},
 		Clock: Clock{Offset: time.Duration(p.ClockOffset), Bound: time.Duration(p.ClockBound), Probes: p.ClockProbes},
-		Skew:  [2]time.Duration{time.Duration(p.SkewFirst), time.Duration(p.SkewLast)},
+		Skew:  [2]time.Duration{time.Duration(p.SkewFirst), time.Duration(p.SkewLast)}, Live: p.Live, Missing: p.Missing,
 	}
 	if e := p.Error; e != nil {
 		a.Error = &loadpb.Error{Code: loadpb.ErrorCode(loadpb.ErrorCode_value[e.Code]), Message: e.Message, Subject: e.Subject, Hint: e.Hint}
 	}
-	var err error
-	a.Result, err = fs.ReadFile(files, path.Join(agentsDir, p.Folder, recordsFile))
-	if errors.Is(err, fs.ErrNotExist) && p.Problem == noResult {
-		return a, nil
+	name := path.Join(agentsDir, p.Folder, recordsName(a.Live))
+	if _, err := fs.Stat(files, name); err != nil {
+		if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(p.Problem, noResult) {
+			return a, nil
+		}
+		return nil, pawl.Errorf(pawl.Invalid, "%s is damaged: %v", dir, err)
 	}
-	return a, err
+	a.Records, a.files = name, files
+	return a, nil
 }
 
 func writeJSON(path string, v any) error {

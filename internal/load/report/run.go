@@ -2,6 +2,7 @@
 package report
 
 import (
+	"io/fs"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -32,7 +33,11 @@ type Agent struct {
 	// Skew is how long after the coordinated start its first and its last thread have begun, by
 	// the controller's clock. Clock.Bound is its uncertainty.
 	Skew    [2]time.Duration
-	Result  []byte // the records, as FetchResult sends them; nil if there is none
+	Records string // the file of its records, as FetchResult sends them; "" if there is none
+	files   fs.FS  // that Records is in; nil: those of the system
+	// Live says that there is no result, and that Records are the intervals that have come while it ran.
+	Live    bool
+	Missing string // why there is no result, or why Live has not all that has come, for people
 	Dropped int64  // statistics that gave way to newer ones
 }
 

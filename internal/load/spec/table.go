@@ -32,6 +32,7 @@ const (
 	MaxDelay       = 4 * time.Minute // agents refuse a start more than five minutes ahead
 	MaxQuorum      = 10_000
 	MaxIntervals   = 100_000 // of a run
+	MaxResult      = 1 << 30 // bytes of the result of an agent
 	MaxTheta       = 1.99    // of zipf
 )
 

@@ -40,12 +40,17 @@ func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*load
 	close(c.files)
 	workers.Wait()
 	if ok && err == nil {
-		err = c.finish()
+		if err = c.finish(); err == nil && c.root != nil {
+			c.root.unmake(c.targetName)
+		}
 	}
 	stop()
 	if c.run != nil {
 		c.run.close()
 		c.target.close()
+	}
+	if c.root != nil {
+		c.root.close()
 	}
 	return c.report, err
 }
@@ -55,8 +60,10 @@ type cleaner struct {
 	ctx         context.Context
 	job         Job
 	agent       int
+	root        *folder
 	target, run *folder
 	gone        bool // the folder of the run is not there
+	targetName  string
 	runName     string
 	files       chan string
 	seen        atomic.Uint64 // files and folders, there or not
@@ -73,8 +80,8 @@ func (c *cleaner) begin(h manifestHead) error {
 	if err != nil {
 		return err
 	}
-	defer root.close()
-	c.agent, c.runName = h.AgentIndex, h.RunID
+	c.root = root
+	c.agent, c.targetName, c.runName = h.AgentIndex, h.Target, h.RunID
 	if _, there, err := root.has(path.Join(h.Target, h.RunID)); err != nil || !there {
 		c.gone = err == nil
 		return errors.Join(err, sameDevice(root, h.Device))

@@ -50,6 +50,7 @@ func start(t testing.TB, job Job, env ...string) *process {
 	p := &process{t: t, cmd: exec.Command(os.Args[0]), errors: &strings.Builder{}}
 	p.cmd.Env = append(append(os.Environ(), asEngine+"=1"), env...)
 	p.cmd.Stderr = p.errors
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -175,13 +176,13 @@ func perform(t testing.TB, job Job) ([]*loadpb.Interval, *enginepb.Finished) {
 	return intervals, f
 }
 
-// left fails if a cleaned up root has anything but the folder of the target.
+// left fails if a cleaned up root has anything.
 func left(t testing.TB, job Job, report *loadpb.CleanupReport) {
 	t.Helper()
 	if report.GetLeftFiles() > 0 || len(report.GetErrors()) > 0 {
 		t.Errorf("the cleanup has left %v", report)
 	}
-	found, err := filepath.Glob(filepath.Join(job.Root, "*", "*"))
+	found, err := filepath.Glob(filepath.Join(job.Root, "*"))
 	if err != nil || len(found) > 0 {
 		t.Errorf("left in the root: %v %v", found, err)
 	}

@@ -87,10 +87,14 @@ func (p *preparation) open() error {
 		return err
 	}
 	defer root.close()
-	if err := root.make(p.target); err != nil {
-		return err
+	if err = p.openIn(root); err != nil {
+		root.unmake(p.target)
 	}
-	target, err := root.open(p.target)
+	return err
+}
+
+func (p *preparation) openIn(root *folder) error {
+	target, err := root.makeOpen(p.target)
 	if err != nil {
 		return err
 	}
@@ -115,24 +119,39 @@ func (p *preparation) open() error {
 	if p.manifest, err = createManifest(p.layout, device); err != nil {
 		return err
 	}
-	if err := p.openRun(target); err != nil {
+	if err := p.openRun(root); err != nil {
 		p.manifest.close()
 		return err
 	}
 	return nil
 }
 
+// makeRun makes the folder of the run and opens it; it reports whether there was none. Another agent
+// of the run that ends meanwhile may delete the target, which is empty.
+func (p *preparation) makeRun(root *folder) (made bool, err error) {
+	for range 100 {
+		target, err := root.makeOpen(p.target)
+		if err == nil {
+			if made, err = target.mkdir(p.run); err == nil {
+				p.dir, err = target.open(p.run)
+			}
+			target.close()
+		}
+		if err == nil || classOf(err) != notFound {
+			return made, err
+		}
+	}
+	return false, fmt.Errorf("the folder %s is deleted again and again", filepath.Join(root.name, p.target))
+}
+
 // openRun makes the folder of the run, and that of the agent, which must be new.
-func (p *preparation) openRun(target *folder) error {
+func (p *preparation) openRun(root *folder) error {
 	p.manifest.add('d', ".")
 	if err := p.manifest.sync(); err != nil {
 		return err
 	}
-	made, err := target.mkdir(p.run)
+	made, err := p.makeRun(root)
 	if err != nil {
-		return err
-	}
-	if p.dir, err = target.open(p.run); err != nil {
 		return err
 	}
 	if made {

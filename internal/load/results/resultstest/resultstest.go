@@ -3,8 +3,11 @@ package resultstest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,22 +46,30 @@ func ID(n int) string { return fmt.Sprintf("01J000000000000000000000%02d", n) }
 func Write(t testing.TB, dir, name string, n, seconds int, file string) {
 	t.Helper()
 	start := Start.Add(time.Duration(n) * time.Minute)
+	folder, err := report.NewFolder(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
 	run := report.Run{ID: ID(n), Config: []byte(file), Test: Parsed(t, file), Started: start, Ended: start.Add(time.Duration(seconds) * time.Second), Outcome: report.Completed}
 	for i := range 2 {
+		records := filepath.Join(folder.Records(), strconv.Itoa(i))
+		if err := os.WriteFile(records, result(t, run.ID, seconds), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		run.Agents = append(run.Agents, report.Agent{
 			Index: i, Address: fmt.Sprintf("host%d:7296", i+1), Info: &loadpb.AgentInfo{Id: fmt.Sprintf("node-%d", i+1)}, Status: loadpb.Status_STATUS_COMPLETED,
 			Clock: report.Clock{Offset: time.Second, Bound: 40 * time.Microsecond, Probes: 32}, Skew: [2]time.Duration{10 * time.Microsecond, 30 * time.Microsecond},
-			Result: result(t, run.ID, seconds),
+			Records: records,
 		})
 	}
 	j := Journal(t, dir, name, n, file)
 	j.Changed(View(n, controller.Connecting))
 	j.Ended(&run)
-	if _, err := report.Write(filepath.Join(dir, name), run); err != nil {
+	if _, err := folder.Write(&run); err != nil {
 		t.Fatal(err)
 	}
 	j.Kept(&run, name)
-	if err := j.Close(); err != nil {
+	if err := errors.Join(j.Close(), folder.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
