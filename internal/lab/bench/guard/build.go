@@ -25,7 +25,7 @@ func build(ctx context.Context, revision, dir string, progress func(string, ...a
 	}()
 	for _, b := range []struct{ from, to string }{{tree, base.path}, {".", head.path}} {
 		progress("build %s", filepath.Base(b.to))
-		if _, err := output(ctx, b.from, "go", "build", "-buildvcs=false", "-o", b.to, "./cmd/pawl"); err != nil {
+		if _, err := output(ctx, b.from, "go", "build", "-buildvcs=false", "-trimpath", "-o", b.to, "./cmd/pawl"); err != nil {
 			return base, head, err
 		}
 	}
