@@ -241,8 +241,8 @@ func (r *Report) table(w io.Writer) error {
 	for _, c := range append(slices.Clone(r.Comparisons), r.Shown...) {
 		row := []string{c.Store, c.Workload, c.Measure, fmt.Sprint(c.Rounds), fmt.Sprintf("%.4g", c.Base), fmt.Sprintf("%.4g", c.Head),
 			fmt.Sprintf("%.3f", c.Ratio), fmt.Sprintf("±%.1f%%", 100*(c.Noise-1)), "", ""}
-		if c.Verdict != "" {
-			row[8], row[9] = fmt.Sprintf("%.4f", c.Chance), c.Verdict
+		if row[9] = c.Verdict; c.Chance > 0 {
+			row[8] = fmt.Sprintf("%.4f", c.Chance)
 		}
 		rows = append(rows, row)
 	}
