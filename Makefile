@@ -57,7 +57,7 @@ CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal
 
 check: export PAWL_TEST_POSTGRES = none
 
-.PHONY: help build demo check test race lint generate verify bench bench-guard bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+.PHONY: help build demo check test race lint generate verify bench bench-guard bench-commands bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -122,6 +122,12 @@ bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL; an
 bench-guard: ## which workloads became slower than at BASE (default: where this branch left main)? ten minutes; QUICK=1: four
 	$(GO) build -o bin/guard ./internal/lab/bench/guard
 	$(WITH_POSTGRES_DURABLE) bin/guard $(if $(BASE),-base $(BASE)) $(if $(QUICK),-quick) $(GUARD)
+
+# Flags: -n, -parallel, -rounds, -json.
+COMMANDS ?=
+
+bench-commands: build ## hold pawl run against xargs -P and make -j: programs that do nothing, as many at once
+	$(GO) run ./internal/lab/bench/commands -pawl $(BIN) $(COMMANDS)
 
 bench-supervise: build ## measure how long pawl supervise takes to start and to stop 1,000 programs, and 10,000
 	$(GO) run ./internal/lab/programs -pawl $(BIN) -n 1000,10000
