@@ -33,7 +33,7 @@ OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(
 #
 # Packages: PostgreSQL's own; pgtest, which starts clusters; and the programs that
 # load, kill and compare whole databases; buf, grpcjs, promtool, redocly and sdk, which download tools.
-UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/buf internal/lab/grpcjs internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
+UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/bench/drainprofile internal/lab/bench/guard internal/lab/buf internal/lab/grpcjs internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
 
 # Tests that need PostgreSQL, by name, and then any subtest "postgres". In a -skip the
 # shorter paths come first: a path that goes deeper than a name ends the search.
@@ -57,7 +57,7 @@ CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal
 
 check: export PAWL_TEST_POSTGRES = none
 
-.PHONY: help build demo check test race lint generate verify bench bench-guard bench-commands bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+.PHONY: help build demo check test race lint generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -128,6 +128,9 @@ COMMANDS ?=
 
 bench-commands: build ## hold pawl run against xargs -P and make -j: programs that do nothing, as many at once
 	$(GO) run ./internal/lab/bench/commands -pawl $(BIN) $(COMMANDS)
+
+profile-drain: ## where the CPU time of a drain goes: of the client by package, of PostgreSQL by statement
+	$(GO) run ./internal/lab/bench/drainprofile $(DRAIN)
 
 bench-supervise: build ## measure how long pawl supervise takes to start and to stop 1,000 programs, and 10,000
 	$(GO) run ./internal/lab/programs -pawl $(BIN) -n 1000,10000
