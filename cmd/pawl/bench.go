@@ -18,10 +18,10 @@ import (
 )
 
 const benchLong = `Measure this machine: no-op jobs inserted, drained, and end to end; many diamonds of 4
-steps and chains of 3 and 10 at once; chains one at a time; a fan-out to 1000 steps; the
-time from a submission to its start; and a sustained load. The stores are SQLite at
-synchronous=full and =normal, and PostgreSQL if --postgres names a database. The audit
-trail is on, as always.
+steps and chains of 3 and 10 at once; chains one at a time; fan-outs to 1000 and 10,000
+steps; the time from a submission to its start; and a sustained load. The stores are
+SQLite at synchronous=full and =normal, and PostgreSQL if --postgres names a database.
+The audit trail is on, as always.
 
 Files are created in --dir and removed; on PostgreSQL a schema is created and dropped.
 The cost of a job is given in commits (shared by many jobs), inserted and updated

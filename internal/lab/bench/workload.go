@@ -58,7 +58,7 @@ type Figures struct {
 	StepRate float64 `json:"steps_per_second,omitempty"` // of throughput
 	P50      Millis  `json:"p50_ms,omitempty"`           // of latency
 	P99      Millis  `json:"p99_ms,omitempty"`           // of latency
-	P999     Millis  `json:"p999_ms,omitempty"`          // of latency
+	P999     Millis  `json:"p999_ms,omitempty"`          // of latency, with 1000 samples or more
 }
 
 // Millis is a duration in milliseconds.
@@ -221,6 +221,9 @@ func latencies(times []time.Duration, shape Shape, begun time.Time) Figures {
 		return Millis(float64(times[int(q*float64(len(times)-1))].Microseconds()) / 1000)
 	}
 	f.P50, f.P99 = at(0.50), at(0.99)
+	if len(times) >= 1000 {
+		f.P999 = at(0.999)
+	}
 	return f
 }
 

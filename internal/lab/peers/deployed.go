@@ -26,7 +26,7 @@ func deployments(scale float64, large bool, url string) []bench.Deployment {
 				bench.Deployment{Name: fmt.Sprintf("backlog, %d x %d", workers, capacity), Workers: workers, Capacity: capacity, Submitters: 1, Jobs: jobs(20_000), Backlog: true},
 				bench.Deployment{Name: fmt.Sprintf("live, %d x %d", workers, capacity), Workers: workers, Capacity: capacity, Submitters: 1, Jobs: jobs(20_000)})
 			if large {
-				all = append(all, bench.Deployment{Name: fmt.Sprintf("backlog of 200,000, %d x %d", workers, capacity), Workers: workers, Capacity: capacity, Submitters: 1, Jobs: jobs(200_000), Backlog: true})
+				all = append(all, bench.Deployment{Name: fmt.Sprintf("large backlog, %d x %d", workers, capacity), Workers: workers, Capacity: capacity, Submitters: 1, Jobs: jobs(200_000), Backlog: true})
 			}
 		}
 	}
