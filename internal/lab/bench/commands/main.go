@@ -90,7 +90,6 @@ func commands(dir, pawl, program string, n, parallel int) (c contest.Contest, er
 			return &starter{dir: dir, n: n, args: command(round), used: times}, nil
 		}}
 	}
-	const name = "commands"
 	return contest.Contest{
 		Entrants: []contest.Entrant{
 			entrant("pawl", func(round int) []string {
