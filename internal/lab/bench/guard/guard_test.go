@@ -196,6 +196,9 @@ func TestInterrupted(t *testing.T) {
 			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed {
 				t.Errorf("%v, want the exit code %d: %s", err, exitFailed, rest)
 			}
+			if !strings.HasSuffix(string(rest), "error: interrupted\n") {
+				t.Errorf("want error: interrupted, have %s", rest)
+			}
 			nothingLeft(t, dir, tmp)
 		})
 	}
