@@ -245,7 +245,7 @@ func (r *Report) table(w io.Writer) error {
 		row := []string{c.Store, c.Workload, c.Measure, fmt.Sprint(c.Rounds), fmt.Sprintf("%.4g", c.Base), fmt.Sprintf("%.4g", c.Head),
 			fmt.Sprintf("%.3f", c.Ratio), fmt.Sprintf("±%.1f%%", 100*(c.Noise-1)), "", ""}
 		if row[9] = c.Verdict; c.Chance > 0 {
-			row[8] = fmt.Sprintf("%.4f", c.Chance)
+			row[8] = fmt.Sprintf("%.1g", c.Chance)
 		}
 		rows = append(rows, row)
 	}

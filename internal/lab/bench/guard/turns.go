@@ -116,7 +116,11 @@ func order(round int) []int {
 }
 
 func (t turn) String() string {
-	return fmt.Sprintf("%.3g ms a job, p50 %.2f ms, CPU %.0f µs a job", 1000*t.result.Seconds/float64(t.result.Jobs), t.result.P50, t.of(CPU, t.result.PerJob.ClientCPU > 0))
+	speed := fmt.Sprintf("%.3g ms a job", 1000*t.result.Seconds/float64(t.result.Jobs))
+	if t.result.P50 > 0 {
+		speed = fmt.Sprintf("p50 %.2f ms", t.result.P50)
+	}
+	return fmt.Sprintf("%s, CPU %.0f µs a job", speed, t.of(CPU, t.result.PerJob.ClientCPU > 0))
 }
 
 // grace is how long a program may take to end after an interruption.
