@@ -34,7 +34,7 @@ func effect(blocks []block) float64 {
 	return median(each)
 }
 
-const resamples = 400
+const resamples = 200
 
 // noise returns what the effect of a program against itself is below in 95 of 100 cases, as far
 // as these blocks tell: the two runs of each program in each block are compared, and medians of
