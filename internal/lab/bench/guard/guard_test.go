@@ -38,7 +38,7 @@ func main() {
 		time.Sleep(time.Hour)
 	}
 	if slices.Contains(os.Args, "sustained") {
-		fmt.Fprintln(os.Stderr, "progress\nerror: --only sustained: no workload has this in its name")
+		fmt.Fprintln(os.Stderr, "progress\nerror: --only sustained: no workload has this in its name\nhint: see --help")
 		os.Exit(2)
 	}
 	ms := slowdown * (1 + float64(time.Now().UnixNano()%1000)/50_000)

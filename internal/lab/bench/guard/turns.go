@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/lab/bench"
@@ -138,7 +139,7 @@ func (p *plan) turn(ctx context.Context, c *cell, who program) (t turn, err erro
 		if ctx.Err() != nil {
 			return t, context.Cause(ctx)
 		}
-		err = fmt.Errorf("%s: %v: %w: %s", who.name, args, err, lastLine(said.Bytes()))
+		err = fmt.Errorf("%s: %v: %w: %s", who.name, args, err, errorLine(said.String()))
 		if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == usage {
 			return t, unsupported{err}
 		}
@@ -157,7 +158,14 @@ func (p *plan) turn(ctx context.Context, c *cell, who program) (t turn, err erro
 	return t, nil
 }
 
-func lastLine(b []byte) []byte {
-	b = bytes.TrimSpace(b)
-	return b[bytes.LastIndexByte(b, '\n')+1:]
+// errorLine returns the line in which a program says what is wrong: progress comes before it, and
+// a hint may follow.
+func errorLine(said string) string {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	for _, l := range lines {
+		if strings.HasPrefix(l, "error: ") {
+			return l
+		}
+	}
+	return lines[len(lines)-1]
 }
