@@ -56,7 +56,8 @@ approved and waits. The API then shows the crew, and takes assignments and appro
 With --load DIR the API shows the load runs whose results are in that folder, such as those of
 "pawl load run --out DIR/NAME", and those that are on. It compares them, and ends those that are
 on. --load-agent ADDRESS adds an agent to those that it shows. Off this machine agents want a
-certificate or a token, which the environment names as for load steps; see "pawl help load run".`
+certificate or a token: PAWL_LOAD_CERT and PAWL_LOAD_KEY, or PAWL_LOAD_TOKEN_FILE, name the files,
+and PAWL_LOAD_CA has the certificates that those of agents are signed by.`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}

@@ -34,7 +34,7 @@ func (s *Service) loadOperations() []operation {
 		reads("compare-load-runs", "/api/load/compare", "Compare two load runs", "Compares run b with run a, by operation: the change, its interval at a confidence of 95 %, and a verdict. Runs of other loads are refused, with the keys that differ, unless force is given.", does(s, s.compareLoadRuns), SlugRateLimited),
 		reads("list-load-agents", "/api/load/agents", "List load agents", "Lists the agents that the server was started with, asking each: its run, or the last one, and why it cannot be reached. One that does not reply within 3 s is not waited for.", does(s, s.listLoadAgents)),
 		{id: "abort-load-run", method: post, path: at + "/abort", role: Operator, everywhere: true, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
-			summary: "End a load run", detail: "Has the controller of a run end it: its agents stop within a second and clean up, and what was measured is kept. The trail of the run has who has asked first. The answer does not wait for that.", add: does(s, s.abortLoadRun)},
+			summary: "End a load run", detail: "Has the controller of a run end it: its agents stop within a second and clean up, and what was measured is kept. The trail of the run has who has asked first. The response does not wait for its end.", add: does(s, s.abortLoadRun)},
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *Service) getLoadRun(_ context.Context, in *struct{ LoadPath }) (*body[L
 	return &body[LoadDetail]{*d}, nil
 }
 
-// partsOf returns the agents of a run that has ended. Skew is that of agents that have begun.
+// partsOf returns the agents of a run that has ended, with the skew of those that have begun.
 func partsOf(sum *report.Summary) []LoadPart {
 	parts := []LoadPart{}
 	for i := range sum.Agents {
@@ -206,7 +206,7 @@ func partsOf(sum *report.Summary) []LoadPart {
 		}
 		if a.ClockProbes > 0 {
 			p.ClockOffset, p.ClockBound = &a.ClockOffset, &a.ClockBound
-			if a.SkewFirst != 0 || a.SkewLast != 0 {
+			if a.Seconds > 0 {
 				p.SkewFirst, p.SkewLast = &a.SkewFirst, &a.SkewLast
 			}
 		}

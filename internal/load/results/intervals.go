@@ -237,9 +237,11 @@ func (r row) interval(q *Query) (i Interval, is bool, err error) {
 		return i, false, r.err
 	}
 	i = Interval{Start: r.float("start_s"), End: r.float("end_s"), Warmup: r.cell("warmup") == "true", Backlog: r.count("backlog"), Figures: report.Figures{
-		Operations: r.count("operations"), Bytes: r.count("bytes"), Errors: r.count("errors"), OperationsPerSecond: r.float("operations_per_s"), BytesPerSecond: r.float("mib_per_s") * (1 << 20),
-		Service: r.latency("service"),
+		Operations: r.count("operations"), Bytes: r.count("bytes"), Errors: r.count("errors"), OperationsPerSecond: r.float("operations_per_s"), Service: r.latency("service"),
 	}}
+	if seconds := i.End - i.Start; seconds > 0 { // the column is rounded
+		i.Figures.BytesPerSecond = float64(i.Figures.Bytes) / seconds
+	}
 	if r.cell("cpu_user_s") != "" {
 		user, system := r.float("cpu_user_s"), r.float("cpu_system_s")
 		i.CPUUser, i.CPUSystem = &user, &system
