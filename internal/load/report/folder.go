@@ -131,9 +131,11 @@ func (r *Report) writeAgent(dir string, i int) error {
 	}
 	result, _ := resultOf(a.Records)
 	if a.Records != "" {
-		if err := moveFile(a.Records, filepath.Join(dir, recordsName(a.Live))); err != nil {
+		moved := filepath.Join(dir, recordsName(a.Live))
+		if err := moveFile(a.Records, moved); err != nil {
 			return err
 		}
+		a.Records = moved
 	}
 	if err := writeJSON(filepath.Join(dir, summaryFile), &r.Summary.Agents[i]); err != nil {
 		return err
@@ -235,7 +237,7 @@ func readAgent(dir string, p *AgentPart) (*Agent, error) {
 		if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(p.Problem, noResult) {
 			return a, nil
 		}
-		return nil, err
+		return nil, pawl.Errorf(pawl.Invalid, "%s is damaged: %v", dir, err)
 	}
 	a.Records = path
 	return a, nil
