@@ -107,7 +107,7 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m
 	$(GO) test ./internal/api -run RandomRequests -random.requests 200000 -timeout 60m
 	$(GO) test ./internal/api -run MemoryStaysFlat -load.requests 100000 -timeout 60m
-	$(GO) test ./internal/load/controller -run FlatProcesses -flat.time 10m -timeout 30m
+	$(GO) test ./internal/load/controller -run FlatProcesses -flat.count 5000000000 -timeout 60m
 	$(GO) test ./internal/crew -run Hammer -hammer.time 60s -hammer.processes 16
 	$(GO) test -tags generated ./internal/lab/generated
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x

@@ -354,8 +354,11 @@ func (a *app) loadEnded(shown *loadShown, o *loadRun, result *report.Folder, j *
 		o.out, keep = "", report.Evaluate
 	}
 	r, err := keep(run)
-	if err != nil {
-		return errors.Join(failed, o.unwritten(err))
+	if err != nil { // what was measured is at least shown
+		failed, o.out = errors.Join(failed, o.unwritten(err)), ""
+		if r, err = report.Evaluate(run); err != nil {
+			return failed
+		}
 	}
 	j.Kept(run, o.out)
 	err = shown.summary(r, o.out)

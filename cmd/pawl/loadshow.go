@@ -141,17 +141,18 @@ func (s *loadShown) say(format string, args ...any) {
 	fmt.Fprintln(s.logs, console.Printable(fmt.Sprintf(format, args...)))
 }
 
-// summary shows how the run has ended. No folder means that there is no result.
+// summary shows how the run has ended. No folder means that there is no result: the load never began,
+// or it cannot be written.
 func (s *loadShown) summary(r *report.Report, dir string) error {
 	sum := &r.Summary
 	if s.lines != nil {
 		s.lines.Lines.Put(journal.SummaryLine{Type: journal.TypeSummary, At: time.Now(), Run: sum.RunID, Outcome: sum.Outcome, Reason: sum.Reason, Folder: dir, Summary: sum}, false)
 		return nil
 	}
-	if dir == "" {
+	if sum.Started == nil {
 		return nil
 	}
-	if err := console.LoadReport(s.stdout, sum, s.outZone()); err != nil {
+	if err := console.LoadReport(s.stdout, sum, s.outZone()); err != nil || dir == "" {
 		return err
 	}
 	_, err := fmt.Fprintf(s.stdout, "result in %s\n", console.Shell(dir))

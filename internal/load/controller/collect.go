@@ -109,9 +109,10 @@ func (f fetch) receive(ctx context.Context, r *received) error {
 
 // call receives the rest of the result, or as much as comes.
 func (f fetch) call(ctx context.Context, r *received) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	silent := time.AfterFunc(f.silence, cancel)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := status.Errorf(codes.DeadlineExceeded, "nothing of the result has come for %s", f.silence)
+	silent := time.AfterFunc(f.silence, func() { cancel(silence) })
 	defer silent.Stop()
 	stream, err := f.client.FetchResult(ctx, &loadpb.FetchResultRequest{RunId: f.runID, Offset: uint64(r.size)})
 	if err != nil {
@@ -122,6 +123,8 @@ func (f fetch) call(ctx context.Context, r *received) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case err != nil && context.Cause(ctx) == silence:
+			return silence
 		case err != nil:
 			return err
 		case r.size+int64(len(part.GetData())) > spec.MaxResult:

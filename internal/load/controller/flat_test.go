@@ -22,8 +22,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/load/report"
 )
 
-// flatTime is how long TestFlatProcesses runs its load; `make verify` has it run for minutes.
-var flatTime = flag.Duration("flat.time", 1500*time.Millisecond, "length of the load of TestFlatProcesses")
+// flatCount is how many operations each agent of TestFlatProcesses does; `make verify` has it do more.
+var flatCount = flag.Int("flat.count", 5_000_000, "operations of each agent of TestFlatProcesses")
 
 // A bulky agent has a result of many equal records, which it makes as they are fetched.
 type bulky struct {
@@ -100,8 +100,8 @@ func TestFlatFetch(t *testing.T) { // not parallel: the heap is that of the proc
 	}
 }
 
-// TestFlatProcesses: two agents do ten million operations of nothing and more, with statistics of many
-// kinds ten times a second, and neither their engines, nor they, nor the controller grow meanwhile (L9).
+// TestFlatProcesses: two agents do ten million operations of nothing, with statistics of many kinds ten
+// times a second, and neither their engines, nor they, nor the controller grow meanwhile (L9).
 func TestFlatProcesses(t *testing.T) { // not parallel: the controller is this process
 	l, _ := localAgents(t, 2, nil)
 	file := `name: flat
@@ -114,15 +114,14 @@ mix:
 jobs: 2
 interval: 100ms
 start: {delay: 100ms}
-duration: ` + flatTime.String() + "\n"
+count: ` + strconv.Itoa(*flatCount) + "\n"
 	c := parsed(t, file, l)
 	var early, late map[string]int64
-	c.Interval = func(i Interval) {
-		switch {
-		case early == nil && i.End >= *flatTime/4:
-			early = resident(t, l)
-		case i.End < *flatTime-200*time.Millisecond:
-			late = resident(t, l)
+	c.Interval = func(Interval) {
+		if sizes := resident(l); sizes != nil {
+			if late = sizes; early == nil {
+				early = sizes
+			}
 		}
 	}
 	run, err := Run(t.Context(), c)
@@ -133,8 +132,8 @@ duration: ` + flatTime.String() + "\n"
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := r.Summary.Total.Operations; n < 10_000_000 {
-		t.Errorf("%d operations", n)
+	if n := r.Summary.Total.Operations; n != uint64(2**flatCount) || early == nil {
+		t.Errorf("%d operations; %v", n, early)
 	}
 	for name, was := range early {
 		if is := late[name]; is > was+16<<20 {
@@ -144,24 +143,31 @@ duration: ` + flatTime.String() + "\n"
 	t.Logf("%d operations; %v", r.Summary.Total.Operations, late)
 }
 
-// resident returns the memory of the agents, their engines, and this process in bytes.
-func resident(t *testing.T, l *Local) map[string]int64 {
-	t.Helper()
-	pids := map[string]int{"the controller": os.Getpid()}
+// resident returns the memory of the agents, their engines, and this process in bytes; nil if one of
+// them has ended.
+func resident(l *Local) map[string]int64 {
+	pids := map[string]string{"the controller": "self"}
 	for _, a := range l.agents {
-		pids["agent "+a.name] = a.cmd.Process.Pid
-		pids["the engine of "+a.name] = engineOf(t, a.cmd.Process.Pid)
+		pids["agent "+a.name] = strconv.Itoa(a.cmd.Process.Pid)
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", a.cmd.Process.Pid)) // the pattern is well-formed
+		for _, name := range tasks {
+			if b, err := os.ReadFile(name); err == nil && len(b) > 0 {
+				pids["the engine of "+a.name] = strings.Fields(string(b))[0]
+			}
+		}
+	}
+	if len(pids) < 1+2*len(l.agents) {
+		return nil
 	}
 	sizes := map[string]int64{}
 	for name, pid := range pids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		b, err := os.ReadFile("/proc/" + pid + "/statm")
 		if err != nil {
-			t.Error(err)
-			continue
+			return nil
 		}
-		pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
-		if err != nil {
-			t.Error(err)
+		var total, pages int64
+		if _, err := fmt.Sscan(string(b), &total, &pages); err != nil || pages == 0 { // it has ended just now
+			return nil
 		}
 		sizes[name] = pages * int64(os.Getpagesize())
 	}

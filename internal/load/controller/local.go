@@ -44,10 +44,13 @@ type Local struct {
 // created may still be there; their state says what that is.
 type KilledError struct {
 	Names []string
-	After time.Duration
+	After time.Duration // of the request to end; 0: it was killed by somebody else
 }
 
 func (e *KilledError) Error() string {
+	if e.After == 0 {
+		return fmt.Sprintf("agent %s was killed", strings.Join(e.Names, ", "))
+	}
 	return fmt.Sprintf("agent %s did not end within %s and was killed", strings.Join(e.Names, ", "), e.After)
 }
 
@@ -83,7 +86,13 @@ func LocalAgents(ctx context.Context, n int, program, root string, log *slog.Log
 	if err != nil {
 		return nil, nil, errors.Join(err, dir.Remove())
 	}
-	return l.Targets, func() error { return clearLocal(dir, root, l.Stop()) }, nil
+	return l.Targets, func() error {
+		stopped := l.Stop()
+		if stopped == nil { // but somebody else may have killed one
+			stopped = finishAll(context.WithoutCancel(ctx), program, dir.Path)
+		}
+		return clearLocal(dir, root, stopped)
+	}, nil
 }
 
 func agentLine(program, id, listen, state, root string) []string {
@@ -109,15 +118,24 @@ func sweepLocal(ctx context.Context, program string, log *slog.Logger) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	durable.SweepScratch(os.TempDir(), localPattern, func(dir string) bool {
-		for state, root := range unfinished(dir) {
-			if err := finishLocal(ctx, program, state, root); err != nil {
-				log.Warn("a local agent was killed, and what it had created cannot be deleted", "root", root, "error", err,
-					"hint", fmt.Sprintf("pawl agent --state-dir %s --root %s deletes it", state, root))
-				return true
-			}
+		if err := finishAll(ctx, program, dir); err != nil {
+			log.Warn("what a local agent that was killed had created cannot be deleted", "error", err, "state", dir)
+			return true
 		}
 		return false
 	})
+}
+
+// finishAll cleans up after the local agents of a folder that were killed. The error is a
+// *KilledError, within others.
+func finishAll(ctx context.Context, program, dir string) (err error) {
+	for state, root := range unfinished(dir) {
+		if e := finishLocal(ctx, program, state, root); e != nil {
+			name := filepath.Base(filepath.Dir(state))
+			err = errors.Join(err, fmt.Errorf("clean up in %s: %w: %w", root, &KilledError{Names: []string{name}}, e))
+		}
+	}
+	return err
 }
 
 // unfinished returns the state folders of local agents that have runs to clean up, with the root of

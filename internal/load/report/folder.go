@@ -138,9 +138,11 @@ func (r *Report) writeAgent(dir string, i int) error {
 	}
 	transitions := a.Transitions() // before the records move
 	if a.Records != "" {
-		if err := moveFile(a.Records, filepath.Join(dir, recordsName(a.Live))); err != nil {
+		moved := filepath.Join(dir, recordsName(a.Live))
+		if err := moveFile(a.Records, moved); err != nil {
 			return err
 		}
+		a.Records = moved
 	}
 	if err := writeJSON(filepath.Join(dir, summaryFile), &r.Summary.Agents[i]); err != nil {
 		return err
