@@ -88,7 +88,7 @@ lint: ## gofmt, vet, staticcheck, and whether the modules of the benchmarks stil
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
-	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
+	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors internal/lab/s3server; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
 
 generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/machinedoc
