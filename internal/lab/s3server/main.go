@@ -68,6 +68,8 @@ var zeros = make([]byte, 1<<20)
 // null discards the body of a request, and sends the range that it asks for.
 func null(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // a client that is gone gets no response
+	w.Header().Set("ETag", `"0"`)
+	w.Header().Set("Last-Modified", "Fri, 01 Jan 2021 00:00:00 GMT")
 	var first, last int
 	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); err == nil {
 		n := min(last-first+1, len(zeros))
@@ -75,7 +77,5 @@ func null(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(n))
 		w.WriteHeader(http.StatusPartialContent)
 		_, _ = w.Write(zeros[:n])
-		return
 	}
-	w.Header().Set("ETag", `"0"`)
 }
