@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/load/s3"
@@ -36,6 +37,7 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	folder.Store(&dir)
 	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "s3server"), ".")
 	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "s3server")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -46,10 +48,13 @@ var build = sync.OnceValues(func() (string, error) {
 
 // Remove removes the program; TestMain calls it when all tests have ended.
 func Remove() {
-	if program, err := build(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(program)) // it is a temporary one
+	if dir := folder.Load(); dir != nil {
+		_ = os.RemoveAll(*dir) // it is a temporary one
 	}
 }
+
+// folder has the program; nil if no test has started one.
+var folder atomic.Pointer[string]
 
 // Start starts a server with flags, which the program describes. It ends with the test.
 func Start(t testing.TB, flags ...string) *Server {
@@ -102,8 +107,15 @@ func (s *Server) Env() []string {
 	return env
 }
 
-// Client returns a client of the server's bucket.
+// Client returns a client of the server's bucket, which trusts its certificate.
 func (s *Server) Client(t testing.TB, change ...func(*s3.Config)) *s3.Client {
 	t.Helper()
+	if s.CA != "" {
+		ca, err := os.ReadFile(s.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change = append([]func(*s3.Config){func(c *s3.Config) { c.CA = ca }}, change...)
+	}
 	return Client(t, s.URL, change...)
 }

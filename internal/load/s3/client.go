@@ -17,14 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Piece is how many bytes of content are sent at once, and the most that a Body makes.
+const Piece = 256 << 10
+
 const (
-	chunk      = 256 << 10 // bytes of content that are sent or received at once
-	together   = 16 << 10  // content that is sent with the head of its request
-	maxError   = 64 << 10  // bytes of a response without content that are read
+	together   = 16 << 10 // content that is sent with the head of its request
+	maxError   = 64 << 10 // bytes of a response without content that are read
 	lateReason = time.Second
 )
 
-// A Client has one connection to a store. It is used by one goroutine, but for Close.
+// A Client has one connection to a store. It is used by one goroutine.
 type Client struct {
 	store  *Store
 	signer *signer
@@ -108,7 +110,7 @@ func (c *Client) stale() bool {
 	return readable || err != nil
 }
 
-// A Body makes n bytes of a content from an offset on, at most 256 KiB. They are valid until the next call.
+// A Body makes n bytes of a content from an offset on, at most Piece. They are valid until the next call.
 type Body func(offset int64, n int) []byte
 
 // A call is one request.
@@ -180,8 +182,8 @@ func (c *Client) payload(q call) string {
 	}
 	began := time.Now()
 	h := sha256.New()
-	for at := int64(0); at < q.size; at += chunk {
-		h.Write(q.part(at, int(min(chunk, q.size-at))))
+	for at := int64(0); at < q.size; at += Piece {
+		h.Write(q.part(at, int(min(Piece, q.size-at))))
 	}
 	sum := fmt.Sprintf("%x", h.Sum(nil))
 	c.Aside += time.Since(began)
@@ -193,8 +195,8 @@ func (c *Client) payload(q call) string {
 func (c *Client) roundTrip(q call) (*http.Response, error) {
 	err := c.send(c.head)
 	if q.size > together {
-		for at := int64(0); at < q.size && err == nil; at += chunk {
-			err = c.send(q.part(at, int(min(chunk, q.size-at))))
+		for at := int64(0); at < q.size && err == nil; at += Piece {
+			err = c.send(q.part(at, int(min(Piece, q.size-at))))
 		}
 	}
 	wait := c.store.Timeout

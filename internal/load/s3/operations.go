@@ -251,6 +251,9 @@ func (c *Client) Uploads(prefix string, after Upload) (all []Upload, err error) 
 	}
 	c.query = append(q, "&uploads="...)
 	b, err := c.page()
+	if code(err) == "NoSuchUpload" { // of stores that have none at all
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
