@@ -26,7 +26,8 @@ second over all agents, and the state of each agent. Latencies are those of all 
 agents together, never averages of percentiles.
 
 Without --agents it starts one agent on this machine, or as many as --local says, and ends them
-with the run. They work beneath --root, or in a temporary folder. With --agents it uses agents that
+with the run. They work beneath --root, or in a temporary folder; on an object store beneath --s3,
+which has to be given, since no file alone decides what credentials are used for. With --agents it uses agents that
 run elsewhere; off this machine they want TLS 1.3, and a certificate (--client-cert, --client-key)
 or a token (--token-file); --ca has the certificates that theirs are signed by.
 
@@ -46,6 +47,7 @@ type loadRun struct {
 	agents   []string
 	local    int
 	root     string
+	stores   []string
 	out      string
 	id       string
 	duration time.Duration
@@ -77,6 +79,7 @@ func (a *app) newLoadRun() *cobra.Command {
 	f.StringSliceVar(&o.agents, "agents", nil, "agents to use, each HOST, HOST:PORT or unix:PATH; the default port is "+controller.DefaultPort)
 	f.IntVar(&o.local, "local", 1, "how many agents to start on this machine, 1 to 64, if --agents names none")
 	f.StringVar(&o.root, "root", "", "folder that local agents work beneath; default a temporary one, which is removed")
+	f.StringArrayVar(&o.stores, "s3", nil, "part of a bucket that local agents may use, as https://HOST/BUCKET/PREFIX; may be repeated")
 	f.StringVar(&o.out, "out", "", "new folder for the result; default pawl/load/RUN in XDG_STATE_HOME or ~/.local/state")
 	f.StringVar(&o.id, "run-id", "", "id of the run, a ULID; default a new one")
 	f.DurationVar(&o.duration, "duration", 0, "length of the load, instead of that in the file")
@@ -96,8 +99,8 @@ func (o *loadRun) check(c *cobra.Command) error {
 		o.form = formJSON
 	}
 	switch {
-	case len(o.agents) > 0 && (changed("local") || changed("root")):
-		return usage("", "--agents and --local or --root: want agents that are there, or local ones")
+	case len(o.agents) > 0 && (changed("local") || changed("root") || changed("s3")):
+		return usage("", "--agents and --local, --root or --s3: want agents that are there, or local ones")
 	case changed("duration") && o.duration <= 0:
 		return usage("", "--duration %s: want more than 0", o.duration)
 	case changed("rate") && !(o.rate > 0 && o.rate <= math.MaxInt32):
@@ -253,7 +256,10 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 			return nil, nil, err
 		}
 	}
-	return controller.LocalAgents(ctx, o.local, ownProgram(), root)
+	if _, err := a.stores(o.stores); err != nil {
+		return nil, nil, err
+	}
+	return controller.LocalAgents(ctx, o.local, ownProgram(), root, o.stores)
 }
 
 // ownProgram returns the path of this program.

@@ -56,8 +56,9 @@ type localAgent struct {
 }
 
 // LocalAgents starts agents, with the program pawl, that have their folders in a temporary one; end
-// ends them and removes it (clearLocal). They work beneath root, or in that folder if it is empty.
-func LocalAgents(ctx context.Context, n int, program, root string) (_ []Target, end func() error, err error) {
+// ends them and removes it (clearLocal). They work beneath root, or in that folder if it is empty, and
+// may use the parts of buckets that stores has, as the flag --s3 of an agent names them.
+func LocalAgents(ctx context.Context, n int, program, root string, stores []string) (_ []Target, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "pawl-load-") // short: it has sockets
 	if err != nil {
 		return nil, nil, err
@@ -70,23 +71,32 @@ func LocalAgents(ctx context.Context, n int, program, root string) (_ []Target, 
 		}
 	}
 	l, err := StartLocal(ctx, n, dir, io.Discard, func(id, listen, state string) []string {
-		return []string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
+		return append([]string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state}, roots(root, stores)...)
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	return l.Targets, func() error { return clearLocal(dir, root, l.Stop()) }, nil
+	return l.Targets, func() error { return clearLocal(dir, root, stores, l.Stop()) }, nil
 }
 
 // clearLocal removes the folder of local agents that have been stopped with that error. If one was
 // killed that works elsewhere, its state stays: it says what it has left there.
-func clearLocal(dir, root string, stopped error) error {
+func clearLocal(dir, root string, stores []string, stopped error) error {
 	var killed *KilledError
-	if !errors.As(stopped, &killed) || root == filepath.Join(dir, "root") {
+	if !errors.As(stopped, &killed) || root == filepath.Join(dir, "root") && len(stores) == 0 {
 		return errors.Join(stopped, os.RemoveAll(dir))
 	}
-	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + root, Err: stopped,
-		Hint: fmt.Sprintf("pawl agent --state-dir %s --root %s deletes them", filepath.Join(dir, killed.Names[0], "state"), root)}
+	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + strings.Join(append([]string{root}, stores...), ", "), Err: stopped,
+		Hint: fmt.Sprintf("pawl agent --state-dir %s %s deletes them", filepath.Join(dir, killed.Names[0], "state"), strings.Join(roots(root, stores), " "))}
+}
+
+// roots returns the flags of an agent that say what it may use.
+func roots(root string, stores []string) []string {
+	flags := []string{"--root", root}
+	for _, s := range stores {
+		flags = append(flags, "--s3", s)
+	}
+	return flags
 }
 
 // StartLocal starts agents and waits until they listen. Each has a folder of its own in dir, with

@@ -44,7 +44,10 @@ func testOf(m object) *Test {
 		Jobs: number(m, "jobs"), Depth: number(m, "depth"), Rate: rateOf(m["rate"]),
 		Warmup: duration(m, "warmup"), Duration: duration(m, "duration"), Count: uint64(number(m, "count")),
 		Cleanup: cleanupOf(m["cleanup"]), Interval: duration(m, "interval"),
-		Timeouts: timeoutsOf(within(m, "timeouts")), Start: startOf(within(m, "start")), S3: storeOf(within(m, "s3")),
+		Timeouts: timeoutsOf(within(m, "timeouts")), Start: startOf(within(m, "start")),
+	}
+	if t.Engine == S3 {
+		t.S3 = storeOf(within(m, "s3"))
 	}
 	budget := within(m, "errors")
 	t.Errors = ErrorBudget{Count: uint64(number(budget, "count")), Percent: float(budget, "percent")}
@@ -182,8 +185,8 @@ func timeoutsOf(m object) Timeouts {
 	}
 }
 
-func storeOf(m object) ObjectStore {
-	return ObjectStore{
+func storeOf(m object) *ObjectStore {
+	return &ObjectStore{
 		Endpoint: text(m, "endpoint"), Bucket: text(m, "bucket"), Region: text(m, "region"), PathStyle: m["path_style"] == true,
 		PartSize: bytes(m, "part_size"), Page: number(m, "page"), Timeout: duration(m, "timeout"), SignPayload: m["sign_payload"] == true,
 	}

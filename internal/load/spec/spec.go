@@ -18,7 +18,7 @@ type Test struct {
 	Mix   []Operation // at least one
 
 	Engine    Engine
-	S3        ObjectStore // of the engine s3
+	S3        *ObjectStore // of the engine s3; nil for others
 	Direct    bool
 	Sync      Sync
 	Verify    bool // what is read is compared with what was written there

@@ -43,7 +43,7 @@ func (l *layout) openStore() (root string, err error) {
 	if err != nil {
 		return "", &fault{loadpb.ErrorCode_ERROR_CODE_PERMISSION, "s3", "", err}
 	}
-	o := l.test.S3
+	o := l.test.S3 // it is there with the engine s3
 	l.store, err = s3.NewStore(s3.Config{
 		Location: location, Region: o.Region, PathStyle: o.PathStyle, Credentials: credentials, CA: ca,
 		Timeout: o.Timeout, PartSize: o.PartSize, SignPayload: o.SignPayload,
