@@ -27,9 +27,11 @@ agents together, never averages of percentiles.
 
 Without --agents it starts one agent on this machine, or as many as --local says, and ends them
 with the run. They work beneath --root, or in a temporary folder; on an object store beneath --s3,
-which has to be given, since no file alone decides what credentials are used for. With --agents it uses agents that
-run elsewhere; off this machine they want TLS 1.3, and a certificate (--client-cert, --client-key)
-or a token (--token-file); --ca has the certificates that theirs are signed by.
+which has to be given: no file alone decides what credentials are used for ("pawl agent --help").
+
+With --agents it uses agents that run elsewhere; off this machine they want TLS 1.3, and a
+certificate (--client-cert, --client-key) or a token (--token-file); --ca has the certificates that
+theirs are signed by.
 
 All agents have to be ready before the start time is chosen, and each begins at that time by its own
 clock, which is measured just before. The skew of an agent is how long after that time its first and
@@ -65,7 +67,7 @@ func (a *app) newLoadRun() *cobra.Command {
 	var o loadRun
 	c := &cobra.Command{
 		Use: "run FILE", Short: "Run a load on agents, and keep its result", Long: loadRunLong,
-		Example: "  pawl load run examples/load/random-read.yaml\n  pawl load run mixed.yaml --local 4 --root /mnt/data --duration 1m\n" +
+		Example: "  pawl load run examples/load/random-read.yaml\n  pawl load run examples/load/objects.yaml --s3 https://s3.example.com/bench/load\n  pawl load run mixed.yaml --local 4 --root /mnt/data --duration 1m\n" +
 			"  pawl load run mixed.yaml --agents host1,host2:7296 --ca ca.pem --token-file token --json",
 		Args: want(1, 1, "one FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
