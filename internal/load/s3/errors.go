@@ -38,7 +38,10 @@ func (e *Error) Error() string {
 	if e.Status > 0 {
 		text += fmt.Sprintf("%d ", e.Status)
 	}
-	return text + strings.TrimSuffix(e.Code+": "+e.Message, ": ")
+	if e.Code == "" || e.Message == "" {
+		return text + e.Code + e.Message
+	}
+	return text + e.Code + ": " + e.Message
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -45,7 +45,7 @@ func ParseLocation(text string) (l Location, err error) {
 		return l, err
 	}
 	if l.Prefix != "" && path.Clean("/"+l.Prefix) != "/"+l.Prefix {
-		return l, fmt.Errorf("the prefix %q has empty parts, . or ..", l.Prefix)
+		return l, fmt.Errorf("the prefix %q has .. or . or nothing as a part", l.Prefix)
 	}
 	return l, nil
 }
