@@ -57,7 +57,7 @@ func Keys(t testing.TB, c *s3.Client) (all []string) {
 // Uploads returns the uploads in parts that are neither complete nor aborted.
 func Uploads(t testing.TB, c *s3.Client) []s3.Upload {
 	t.Helper()
-	all, err := c.Uploads("", s3.Upload{})
+	all, _, err := c.Uploads("", s3.Upload{})
 	if err != nil {
 		t.Fatal(err)
 	}

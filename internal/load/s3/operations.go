@@ -238,9 +238,9 @@ func (c *Client) page() ([]byte, error) {
 // An Upload is one in parts that is neither complete nor aborted.
 type Upload struct{ Key, ID string }
 
-// Uploads returns the uploads of objects whose keys begin with a prefix, in pages: after is the last one of
-// the page before it. The last page is empty.
-func (c *Client) Uploads(prefix string, after Upload) (all []Upload, err error) {
+// Uploads returns a page of the uploads of objects whose keys begin with a prefix; after is empty or next of the page
+// before it. next is empty if there is none.
+func (c *Client) Uploads(prefix string, after Upload) (all []Upload, next Upload, err error) {
 	q := c.query[:0]
 	if after.Key != "" {
 		q = append(appendEscaped(append(q, "key-marker="...), after.Key, false), '&')
@@ -252,13 +252,16 @@ func (c *Client) Uploads(prefix string, after Upload) (all []Upload, err error) 
 	c.query = append(q, "&uploads="...)
 	b, err := c.page()
 	if code(err) == "NoSuchUpload" { // of stores that have none at all
-		return nil, nil
+		return nil, next, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, next, err
 	}
 	for text := range elements(b, "Upload") {
 		all = append(all, Upload{element([]byte(text), "Key"), element([]byte(text), "UploadId")})
 	}
-	return all, nil
+	if element(b, "IsTruncated") == "true" {
+		next = Upload{element(b, "NextKeyMarker"), element(b, "NextUploadIdMarker")}
+	}
+	return all, next, nil
 }

@@ -130,6 +130,46 @@ func list(t *testing.T, c *s3.Client, prefix string) {
 	}
 }
 
+// TestUploads: all uploads that are under way are listed, over pages, and those of other prefixes are not (L9).
+func TestUploads(t *testing.T) {
+	t.Parallel()
+	c := s3test.Start(t).Client(t)
+	want := map[s3.Upload]bool{}
+	for i := range 1100 { // a page has 1000
+		key := fmt.Sprintf("ours/%d", i/2)
+		id, err := s3.Create(c, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[s3.Upload{Key: key, ID: id}] = true
+	}
+	if _, err := s3.Create(c, "theirs/1"); err != nil {
+		t.Fatal(err)
+	}
+	got, pages := map[s3.Upload]bool{}, 0
+	for after := (s3.Upload{}); pages == 0 || after.Key != ""; pages++ {
+		page, next, err := c.Uploads("ours/", after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range page {
+			got[u] = true
+		}
+		after = next
+	}
+	if diff := cmp.Diff(want, got); diff != "" || pages != 2 {
+		t.Errorf("%d uploads in %d pages", len(got), pages)
+	}
+	for u := range want {
+		if err := c.Abort(u.Key, u.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := s3test.Uploads(t, c); len(left) != 1 || left[0].Key != "theirs/1" {
+		t.Errorf("left: %v", left)
+	}
+}
+
 // TestRefusals: what a store refuses has its code, no secret is in an error though the store quotes them, and the
 // next request is as good as any (L9).
 func TestRefusals(t *testing.T) {

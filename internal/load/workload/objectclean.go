@@ -74,27 +74,29 @@ func (c *objectCleaner) begin(h manifestHead) error {
 
 // findUploads finds what was begun and neither completed nor aborted.
 func (c *objectCleaner) findUploads() error {
-	last := s3.Upload{}
-	for n := 0; n < maxAbandoned; {
+	for n, after := 0, (s3.Upload{}); ; {
 		var page []s3.Upload
+		var next s3.Upload
 		err := c.try(c.client, func() (err error) {
-			page, err = c.client.Uploads(c.base+c.prefix, last)
+			page, next, err = c.client.Uploads(c.base+c.prefix, after)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if len(page) == 0 || page[len(page)-1] == last {
-			return nil
-		}
+		after = next
 		for _, u := range page {
 			if name, ok := c.relative(u.Key); ok {
 				c.uploads[name] = append(c.uploads[name], u.ID)
 			}
 		}
-		n, last = n+len(page), page[len(page)-1]
+		if n += len(page); after.Key == "" || len(page) == 0 {
+			return nil
+		}
+		if n > maxAbandoned {
+			return fmt.Errorf("there are more than %d uploads in parts in %s%s", maxAbandoned, c.base, c.prefix)
+		}
 	}
-	return nil
 }
 
 // relative returns the name in the run that a key stands for.
