@@ -22,6 +22,7 @@ const (
 	cleanTries   = 6
 	firstPause   = 50 * time.Millisecond // doubled each time
 	maxAbandoned = 1 << 20               // uploads that are looked for
+	maxUnreached = deleters              // objects for which the store was out of reach, until it is given up
 )
 
 // An objectCleaner deletes objects from several goroutines. Uploads that were not completed have no name in the
@@ -29,18 +30,24 @@ const (
 type objectCleaner struct {
 	*layout
 	ctx     context.Context
+	giveUp  context.CancelCauseFunc // of ctx
 	client  *s3.Client
 	uploads map[string][]string // ids, by name
 	names   chan string
 	seen    atomic.Uint64 // objects, there or not
 
-	mu     sync.Mutex
-	report *loadpb.CleanupReport
+	mu        sync.Mutex
+	report    *loadpb.CleanupReport
+	unreached int
 }
+
+var errUnreached = errors.New("the object store is out of reach; what is left is tried again when the agent starts")
 
 // cleanObjects is Clean for an object store.
 func cleanObjects(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*loadpb.CleanupReport, error) {
-	c := &objectCleaner{ctx: ctx, report: &loadpb.CleanupReport{}, uploads: map[string][]string{}, names: make(chan string, 1024)}
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	c := &objectCleaner{ctx: ctx, giveUp: giveUp, report: &loadpb.CleanupReport{}, uploads: map[string][]string{}, names: make(chan string, 1024)}
 	l, err := newLayout(job)
 	if err != nil {
 		return c.report, err
@@ -56,6 +63,9 @@ func cleanObjects(ctx context.Context, job Job, progress func(*loadpb.Progress))
 	_, err = readManifest(job.Manifest, c.begin, c.line)
 	close(c.names)
 	workers.Wait()
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
 	return c.report, err
 }
 
@@ -116,7 +126,7 @@ func (c *objectCleaner) line(kind byte, name string) error {
 			c.left(err)
 		}
 	}
-	return c.ctx.Err()
+	return c.ctx.Err() // also where the rest would be in vain
 }
 
 // sweep finds what operations of the agent have made in a folder.
@@ -192,6 +202,11 @@ func (c *objectCleaner) left(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.report.LeftFiles++
+	if kind := s3.KindOf(err); kind == s3.Connection || kind == s3.TimedOut {
+		if c.unreached++; c.unreached == maxUnreached {
+			c.giveUp(errUnreached)
+		}
+	}
 	if len(c.report.Errors) < maxErrors {
 		c.report.Errors = append(c.report.Errors, err.Error())
 	}

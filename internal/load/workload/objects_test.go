@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -154,8 +155,7 @@ func TestKilledWithObjects(t *testing.T) {
 	}
 }
 
-// TestStoreTroubles: trouble of the store is counted by its class, ends the run if the budget says so, and cannot keep it
-// from its end (L5, L9).
+// TestStoreTroubles: trouble of the store is counted by its class, and ends nothing within the budget (L9).
 func TestStoreTroubles(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -206,12 +206,12 @@ func TestStoreTroubles(t *testing.T) {
 	}
 }
 
-// TestStoreKilled: a store that dies ends the run with an error, and is cleaned up when it is there again, which may
-// be a little later (L5, L9).
+// TestStoreKilled: a store that dies ends the run with an error, and is cleaned up when it is there again, which is not waited for object by
+// object (L5, L9).
 func TestStoreKilled(t *testing.T) {
 	t.Parallel()
 	s := s3test.Start(t)
-	job := storeJob(t, s.URL, "files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read}], duration: 1h, interval: 100ms")
+	job := storeJob(t, s.URL, "files: [{name: data, count: 2000, size: 1KiB}], mix: [{operation: read, block: 1KiB}], duration: 1h, interval: 100ms")
 	p := start(t, job, s.Env()...)
 	p.prepare()
 	p.run(soon())
@@ -221,7 +221,7 @@ func TestStoreKilled(t *testing.T) {
 	if f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_IO || !strings.Contains(f.GetError().GetMessage(), "GET /bench/all of/it/load/01RUN/agent-0/data/f") {
 		t.Error(f.GetError())
 	}
-	if report := p.clean(); report.GetLeftFiles() == 0 || len(report.GetErrors()) == 0 {
+	if report := p.clean(); report.GetLeftFiles() == 0 || len(report.GetErrors()) == 0 || !strings.Contains(report.GetErrors()[0], "out of reach") {
 		t.Errorf("cleaned up without a store: %v", report)
 	}
 	again := s3test.Start(t, "-listen", s.Address())
@@ -234,4 +234,115 @@ func TestStoreKilled(t *testing.T) {
 		t.Error(report)
 	}
 	onlyForeign(t, again)
+}
+
+// TestStalledStore: requests that get no response do not keep a run from its end on SIGTERM (L5).
+func TestStalledStore(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	var stalls atomic.Bool
+	caught := make(chan struct{}, 8)
+	url := s.Proxy(t, func(*http.Request) s3test.Trouble {
+		if !stalls.Load() {
+			return s3test.None
+		}
+		caught <- struct{}{}
+		return s3test.Stall
+	})
+	job := storeJob(t, url, "files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read}], jobs: 4, duration: 1h, s3: {timeout: 1h}")
+	p := start(t, job, s.Env()...)
+	p.prepare()
+	stalls.Store(true)
+	p.run(0)
+	for range 4 {
+		<-caught
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, f := p.finished(); f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_ENGINE_CRASHED {
+		t.Error(f)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	stalls.Store(false)
+	if report := start(t, job, s.Env()...).clean(); report.GetDeletedFiles() != 4 || report.GetLeftFiles() > 0 {
+		t.Error(report)
+	}
+}
+
+// TestSharedObjects: each agent uploads its part of a shared set, all read all of it, and each deletes its own (L3, L9).
+func TestSharedObjects(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	agents := make([]*process, 2)
+	for i := range agents {
+		job := storeJob(t, s.URL, "shared: true, verify: true, files: [{name: data, count: 7, size: 10000, tree: {width: 2}}], mix: [{operation: read}, {operation: create}, {operation: list}], duration: 300ms, errors: {count: 0}")
+		job.AgentCount, job.AgentIndex = len(agents), i
+		agents[i] = start(t, job, s.Env()...)
+		if n := agents[i].prepare().GetFiles(); n != uint64(4-i) {
+			t.Errorf("agent %d has prepared %d objects", i, n)
+		}
+	}
+	for _, p := range agents {
+		p.run(soon())
+	}
+	for _, p := range agents {
+		_, _, f := p.finished()
+		if n, _, _ := total(t, f, "read"); f.GetError() != nil || n == 0 {
+			t.Error(f)
+		}
+	}
+	c := s.Client(t)
+	for i, p := range agents {
+		if report := p.clean(); report.GetLeftFiles() > 0 {
+			t.Error(report)
+		}
+		if n := len(s3test.Keys(t, c)); (n == 0) != (i == 1) {
+			t.Errorf("%d objects after agent %d has cleaned up", n, i)
+		}
+	}
+}
+
+// TestRefusedObjects: what cannot be run on a store is refused before anything is uploaded, with its reason (L9).
+func TestRefusedObjects(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	const files = "files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read}]"
+	for name, test := range map[string]struct {
+		config string
+		change func(*Job)
+		env    []string
+		code   loadpb.ErrorCode
+		text   string
+	}{
+		"too large":          {files, func(j *Job) { j.LimitBytes = 100 }, s.Env(), loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID, "262144 bytes, and 100 are allowed"},
+		"too many":           {files, func(j *Job) { j.LimitFiles = 3 }, s.Env(), loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID, "4 files"},
+		"out of its prefix":  {"target: /all of, " + files, nil, s.Env(), loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID, "not beneath"},
+		"no credentials":     {files, nil, []string{"AWS_ACCESS_KEY_ID="}, loadpb.ErrorCode_ERROR_CODE_PERMISSION, "AWS_ACCESS_KEY_ID"},
+		"other credentials":  {files, nil, append(s.Env(), "AWS_SECRET_ACCESS_KEY=other"), loadpb.ErrorCode_ERROR_CODE_PERMISSION, "SignatureDoesNotMatch"},
+		"no bucket":          {files, func(j *Job) { j.Root += "x"; j.Root = strings.Replace(j.Root, "/bench", "/other", 1) }, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "NoSuchBucket"},
+		"an id that is used": {files, nil, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := storeJob(t, s.URL, test.config)
+			job.RunID = strings.ReplaceAll(name, " ", "-")
+			if test.change != nil {
+				test.change(&job)
+			}
+			c := s.Client(t)
+			if name == "an id that is used" {
+				s3test.Put(t, c, "all of/it/load/"+job.RunID+"/agent-0/x", "of others")
+			}
+			if e := start(t, job, test.env...).refused(); e.GetCode() != test.code || !strings.Contains(e.GetMessage(), test.text) {
+				t.Error(e)
+			}
+			page, err := c.List("all of/it/load/"+job.RunID+"/agent-0/d", "", false, 1)
+			if err != nil || len(page.Keys) > 0 {
+				t.Error(page, err)
+			}
+		})
+	}
 }
