@@ -143,7 +143,7 @@ peers-deployed: ## the same on PostgreSQL with servers, workers and submitters i
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
 
-bench-load: ## hold the load engine against fio in the same run: the same files, blocks and threads (needs fio)
+bench-load: ## hold the load engine against fio, and against net/http on an object store, in the same run (needs fio)
 	@command -v fio >/dev/null || { echo "this needs fio: apt-get install fio"; exit 1; }
 	$(GO) test ./internal/load/workload -run '^$$' -bench . -benchtime 1x -timeout 60m
 

@@ -74,12 +74,26 @@ func (c *objectCleaner) begin(h manifestHead) error {
 	if h.RunID != c.job.RunID || h.Root != c.job.Root || h.Target != c.target {
 		return fmt.Errorf("the manifest %s is of the run %s in %s, not of %s in %s", c.job.Manifest, h.RunID, h.Root, c.job.RunID, c.job.Root)
 	}
-	for _, s := range c.sets {
-		if max(s.sizes.most, s.created.most) > c.store.PartSize {
-			return c.findUploads()
+	if !c.inParts() {
+		return nil
+	}
+	err := c.findUploads()
+	if kind := s3.KindOf(err); err == nil || kind == s3.Connection || kind == s3.TimedOut {
+		return err
+	}
+	c.left(err) // the objects can be deleted nevertheless
+	return nil
+}
+
+// inParts reports whether there are objects that are uploaded in parts. Where there are none, a store need not know
+// what that is.
+func (l *layout) inParts() bool {
+	for _, s := range l.sets {
+		if max(s.sizes.most, s.created.most) > l.store.PartSize {
+			return true
 		}
 	}
-	return nil // and a store that knows no uploads is as good as any
+	return false
 }
 
 // findUploads finds what was begun and neither completed nor aborted.

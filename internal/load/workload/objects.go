@@ -67,16 +67,26 @@ func (l *layout) storeFault(err error) error {
 func (l *layout) reach() error {
 	c := l.store.Client()
 	defer c.Close()
-	_, err := c.List(l.base, "", false, 1)
-	return l.storeFault(err)
+	_, err := l.look(c)
+	return err
+}
+
+// look returns the first objects of the agent in the folder of the run. It is an error if the credentials do not allow
+// what cleaning up needs to find all.
+func (l *layout) look(c *s3.Client) (s3.Page, error) {
+	p, err := c.List(l.base+l.prefix, "", false, 1)
+	if err == nil && l.inParts() {
+		_, _, err = c.Uploads(l.base+l.prefix, s3.Upload{})
+	}
+	return p, l.storeFault(err)
 }
 
 // openBucket begins the manifest, after it has seen that nobody has used the id of the run.
 func (p *preparation) openBucket() (err error) {
 	p.client = p.store.Client()
-	there, err := p.client.List(p.base+p.prefix, "", false, 1)
+	there, err := p.look(p.client)
 	if err != nil {
-		return p.storeFault(err)
+		return err
 	}
 	if p.prefix != "" && len(there.Keys) > 0 {
 		return &fault{loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "s3", "every run needs an id of its own", errExists(p.whole(p.prefix))}
