@@ -91,7 +91,7 @@ lint: ## gofmt, vet, staticcheck, and whether the modules of the benchmarks stil
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
-	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
+	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors internal/lab/s3server; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
 
 generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/machinedoc
@@ -160,7 +160,7 @@ peers-deployed: ## the same on PostgreSQL with servers, workers and submitters i
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
 
-bench-load: ## hold the load engine against fio in the same run: the same files, blocks and threads (needs fio)
+bench-load: ## hold the load engine against fio, and against net/http on an object store, in the same run (needs fio)
 	@command -v fio >/dev/null || { echo "this needs fio: apt-get install fio"; exit 1; }
 	$(GO) test ./internal/load/workload -run '^$$' -bench . -benchtime 1x -timeout 60m
 

@@ -30,9 +30,12 @@ second over all agents, and the state of each agent. Latencies are those of all 
 agents together, never averages of percentiles.
 
 Without --agents it starts one agent on this machine, or as many as --local says, and ends them
-with the run. They work beneath --root, or in a temporary folder. With --agents it uses agents that
-run elsewhere; off this machine they want TLS 1.3, and a certificate (--client-cert, --client-key)
-or a token (--token-file); --ca has the certificates that theirs are signed by.
+with the run. They work beneath --root, or in a temporary folder; on an object store beneath --s3,
+which has to be given: no file alone decides what credentials are used for ("pawl agent --help").
+
+With --agents it uses agents that run elsewhere; off this machine they want TLS 1.3, and a
+certificate (--client-cert, --client-key) or a token (--token-file); --ca has the certificates that
+theirs are signed by.
 
 All agents have to be ready before the start time is chosen, and each begins at that time by its own
 clock, which is measured just before. The skew of an agent is how long after that time its first and
@@ -54,6 +57,7 @@ type loadRun struct {
 	agents   []string
 	local    int
 	root     string
+	stores   []string
 	out      string
 	id       string
 	duration time.Duration
@@ -72,7 +76,7 @@ func (a *app) newLoadRun() *cobra.Command {
 	var o loadRun
 	c := &cobra.Command{
 		Use: "run FILE", Short: "Run a load on agents, and keep its result", Long: loadRunLong,
-		Example: "  pawl load run examples/load/random-read.yaml\n  pawl load run mixed.yaml --local 4 --root /mnt/data --duration 1m\n" +
+		Example: "  pawl load run examples/load/random-read.yaml\n  pawl load run examples/load/objects.yaml --s3 https://s3.example.com/bench/load\n  pawl load run mixed.yaml --local 4 --root /mnt/data --duration 1m\n" +
 			"  pawl load run mixed.yaml --agents host1,host2:7296 --ca ca.pem --token-file token --json",
 		Args: want(1, 1, "one FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -86,6 +90,7 @@ func (a *app) newLoadRun() *cobra.Command {
 	f.StringSliceVar(&o.agents, "agents", nil, "agents to use, each HOST, HOST:PORT or unix:PATH; the default port is "+controller.DefaultPort)
 	f.IntVar(&o.local, "local", 1, "how many agents to start on this machine, 1 to 64, if --agents names none")
 	f.StringVar(&o.root, "root", "", "folder that local agents work beneath; default a temporary one, which is removed")
+	f.StringArrayVar(&o.stores, "s3", nil, "part of a bucket that local agents may use, as https://HOST/BUCKET/PREFIX; may be repeated")
 	f.StringVar(&o.out, "out", "", "new folder for the result; default pawl/load/RUN in XDG_STATE_HOME or ~/.local/state")
 	f.StringVar(&o.id, "run-id", "", "id of the run, a ULID; default a new one")
 	f.DurationVar(&o.duration, "duration", 0, "length of the load, instead of that in the file")
@@ -129,8 +134,8 @@ func (o *loadRun) checkAgents(c *cobra.Command) error {
 	switch {
 	case changed("agents") && len(o.agents) == 0:
 		return usage("without --agents the load runs on this machine", "--agents %q: want HOST, HOST:PORT or unix:PATH, separated by commas", "")
-	case len(o.agents) > 0 && (changed("local") || changed("root")):
-		return usage("", "--agents and --local or --root: want agents that are there, or local ones")
+	case len(o.agents) > 0 && (changed("local") || changed("root") || changed("s3")):
+		return usage("", "--agents and --local, --root or --s3: want agents that are there, or local ones")
 	}
 	return nil
 }
@@ -323,7 +328,10 @@ func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target
 			return nil, nil, err
 		}
 	}
-	return controller.LocalAgents(ctx, o.local, ownProgram(), root, a.log)
+	if _, err := a.stores(o.stores); err != nil {
+		return nil, nil, err
+	}
+	return controller.LocalAgents(ctx, o.local, ownProgram(), root, o.stores, a.log)
 }
 
 // ownProgram returns the path of this program.

@@ -241,7 +241,7 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func() error, e
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil)
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, nil)
 	}
 	credentials, err := s.Credentials()
 	if err != nil {

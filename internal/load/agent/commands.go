@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -217,9 +218,15 @@ func (a *Agent) examine(run, config string, assignment *loadpb.Assignment) (*spe
 	if job.AgentIndex >= job.AgentCount {
 		return nil, job, bad("assignment", "agent_index %d: want 0 to %d", job.AgentIndex, job.AgentCount-1)
 	}
-	root := a.rootOf(test.Target)
-	if root == nil {
-		return nil, job, bad("target", "target %q is in no root of the agent: %s", test.Target, a.rootNames())
+	var root *Root
+	if test.Engine == spec.S3 {
+		if root = StoreOf(a.config.Stores, test); root == nil {
+			e := bad("s3", "s3: %s is in no part of a bucket that the agent may use: %s", wanted(test), names(a.config.Stores))
+			e.Hint = "allow it with --s3 https://HOST/BUCKET/PREFIX"
+			return nil, job, e
+		}
+	} else if root = a.rootOf(test.Target); root == nil {
+		return nil, job, bad("target", "target %q is in no root of the agent: %s", test.Target, names(a.config.Roots))
 	}
 	job.Root, job.LimitBytes, job.LimitFiles = root.Path, root.Bytes, root.Files
 	return test, job, nil
@@ -229,6 +236,9 @@ func (a *Agent) examine(run, config string, assignment *loadpb.Assignment) (*spe
 func (a *Agent) rootOf(target string) (root *Root) {
 	if !filepath.IsAbs(target) {
 		if target != "" && !filepath.IsLocal(target) {
+			return nil
+		}
+		if len(a.config.Roots) == 0 {
 			return nil
 		}
 		return &a.config.Roots[0]
@@ -241,10 +251,11 @@ func (a *Agent) rootOf(target string) (root *Root) {
 	return root
 }
 
-func (a *Agent) rootNames() string {
-	var names []string
-	for _, r := range a.config.Roots {
-		names = append(names, r.Path)
+// names returns the paths of roots, for people.
+func names(roots []Root) string {
+	var all []string
+	for _, r := range roots {
+		all = append(all, r.Path)
 	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(all, ", "), "it has none")
 }

@@ -66,9 +66,10 @@ type localAgent struct {
 const localPattern = "pawl-load-*"
 
 // LocalAgents starts agents, with the program pawl, that have their folders in a temporary one; end
-// ends them and removes it (clearLocal). They work beneath root, or in that folder if it is empty.
-// First it finishes what earlier ones were killed at. The log may be nil.
-func LocalAgents(ctx context.Context, n int, program, root string, log *slog.Logger) (_ []Target, end func() error, err error) {
+// ends them and removes it (clearLocal). They work beneath root, or in that folder if it is empty, and
+// may use the parts of buckets that stores has, as the flag --s3 of an agent names them. First it
+// finishes what earlier ones were killed at. The log may be nil.
+func LocalAgents(ctx context.Context, n int, program, root string, stores []string, log *slog.Logger) (_ []Target, end func() error, err error) {
 	sweepLocal(ctx, program, log)
 	dir, err := durable.NewScratch("", localPattern) // short: it has sockets
 	if err != nil {
@@ -81,7 +82,7 @@ func LocalAgents(ctx context.Context, n int, program, root string, log *slog.Log
 		}
 	}
 	l, err := startLocal(ctx, n, dir.Path, io.Discard, dir.File(), func(id, listen, state string) []string {
-		return agentLine(program, id, listen, state, root)
+		return agentLine(program, id, listen, state, append([]string{root}, stores...)...)
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, dir.Remove())
@@ -91,24 +92,36 @@ func LocalAgents(ctx context.Context, n int, program, root string, log *slog.Log
 		if stopped == nil { // but somebody else may have killed one
 			stopped = finishAll(context.WithoutCancel(ctx), program, dir.Path)
 		}
-		return clearLocal(dir, root, stopped)
+		return clearLocal(dir, root, stores, stopped)
 	}, nil
 }
 
-func agentLine(program, id, listen, state, root string) []string {
-	return []string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state, "--root", root}
+// agentLine returns the command of an agent that may use folders, and parts of buckets by their URLs.
+func agentLine(program, id, listen, state string, roots ...string) []string {
+	line := []string{program, "agent", "--listen", listen, "--id", id, "--state-dir", state}
+	for _, r := range roots {
+		if strings.Contains(r, "://") {
+			line = append(line, "--s3", r)
+		} else {
+			line = append(line, "--root", r)
+		}
+	}
+	return line
 }
 
 // clearLocal removes the folder of local agents that have been stopped with that error. If one was
 // killed that works elsewhere, its state stays: it says what it has left there.
-func clearLocal(dir *durable.Scratch, root string, stopped error) error {
+func clearLocal(dir *durable.Scratch, root string, stores []string, stopped error) error {
 	var killed *KilledError
-	if !errors.As(stopped, &killed) || root == filepath.Join(dir.Path, "root") {
+	if !errors.As(stopped, &killed) || root == filepath.Join(dir.Path, "root") && len(stores) == 0 {
 		return errors.Join(stopped, dir.Remove())
 	}
 	dir.Leave()
-	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + root, Err: stopped,
-		Hint: fmt.Sprintf("the next pawl load run with local agents deletes them, and so does: pawl agent --state-dir %s --root %s", filepath.Join(dir.Path, killed.Names[0], "state"), root)}
+	hint := "the next pawl load run with local agents deletes them, and so does: pawl agent --state-dir " + filepath.Join(dir.Path, killed.Names[0], "state") + " --root " + root
+	for _, s := range stores {
+		hint += " --s3 '" + s + "'"
+	}
+	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + strings.Join(append([]string{root}, stores...), ", "), Err: stopped, Hint: hint}
 }
 
 // sweepLocal removes the folders of local agents that have ended without their controller. What

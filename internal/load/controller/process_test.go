@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // parts are what this program can be started as, with one argument.
 var parts = map[string]func(string) int{
 	"part-agent":      agentPart,
-	"part-engine":     func(string) int { return workload.Main(context.Background(), os.Stdin, os.Stdout, os.Stderr) },
+	"part-engine":     func(string) int { return workload.Main(context.Background(), nil, os.Stdin, os.Stdout, os.Stderr) },
 	"part-controller": controllerPart,
 }
 

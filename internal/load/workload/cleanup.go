@@ -30,6 +30,9 @@ const renamed = ".r"
 // Clean deletes what the manifest of a job lists and nothing else, as far as it can, and calls
 // progress each second, which counts what was looked for. What another agent still has in a shared folder is no error.
 func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*loadpb.CleanupReport, error) {
+	if strings.Contains(job.Root, "://") {
+		return cleanObjects(ctx, job, progress)
+	}
 	c := &cleaner{ctx: ctx, job: job, report: &loadpb.CleanupReport{}, files: make(chan string, 1024)}
 	var workers sync.WaitGroup
 	for range 4 { // more would wait for the same folders

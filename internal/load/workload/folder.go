@@ -45,7 +45,11 @@ type folder struct {
 	name string // for errors
 }
 
-func (f *folder) close() { _ = unix.Close(f.fd) } // nothing is written by way of it
+func (f *folder) close() {
+	if f != nil {
+		_ = unix.Close(f.fd) // nothing is written by way of it
+	}
+}
 
 // openRoot opens the root of a job. Symbolic links that lead to the root itself are its owner's.
 func openRoot(root string) (*folder, error) {

@@ -40,6 +40,11 @@ func Plan(ctx context.Context, job Job) (*loadpb.Plan, []*loadpb.Error) {
 	}
 	fail(n.check(job))
 	fail(l.buffers())
+	if l.store != nil {
+		plan.FileSystem = "s3"
+		fail(l.reach())
+		return plan, faults
+	}
 	where, err := l.nearest()
 	if err != nil {
 		fail(err)

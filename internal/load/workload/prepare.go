@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/s3"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 )
 
@@ -27,7 +28,7 @@ const (
 type prepared struct {
 	*layout
 	wanted need
-	dir    *folder // the run's
+	dir    *folder // the run's; nil with an object store
 	align  int     // of direct I/O; 0 without it
 }
 
@@ -48,6 +49,9 @@ func (l *layout) prepare(ctx context.Context, progress func(*loadpb.Progress)) (
 		return nil, nil, err
 	}
 	defer p.manifest.close()
+	if p.client != nil {
+		defer p.client.Close()
+	}
 	stop := each(time.Second, func() { progress(p.progress()) })
 	err = p.create(ctx, progress)
 	stop()
@@ -69,6 +73,7 @@ type preparation struct {
 	dir      *folder
 	align    int
 	manifest *manifest
+	client   *s3.Client // of an object store
 	folders  uint64
 	kept     uint64
 
@@ -82,6 +87,9 @@ type preparation struct {
 
 // open makes the folders of the run, after it has seen whether there is room.
 func (p *preparation) open() error {
+	if p.store != nil {
+		return p.openBucket()
+	}
 	root, err := openRoot(p.job.Root)
 	if err != nil {
 		return err
@@ -207,7 +215,7 @@ func (p *preparation) create(ctx context.Context, progress func(*loadpb.Progress
 		}
 	}
 	// What is in the page cache alone would be written during the run.
-	if p.files.Load() > 0 {
+	if p.files.Load() > 0 && p.store == nil {
 		if err := unix.Syncfs(p.dir.fd); err != nil {
 			return pathFault("sync", p.dir.name, err)
 		}
@@ -218,6 +226,9 @@ func (p *preparation) create(ctx context.Context, progress func(*loadpb.Progress
 func (p *preparation) createFolders(ctx context.Context, s *set) error {
 	names := make([]string, 0, batch)
 	for name := range s.folders {
+		if p.store != nil {
+			break
+		}
 		if names = append(names, name); len(names) < batch {
 			continue
 		}
@@ -283,10 +294,10 @@ func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) erro
 	for f := range p.layout.files(s) {
 		name := s.path(f)
 		if p.test.Shared {
-			if size, there, err := p.dir.has(name); err != nil {
+			if size, there, err := p.has(name); err != nil {
 				return err
 			} else if there && size != s.size(f) {
-				whole := filepath.Join(p.dir.name, name)
+				whole := p.whole(name)
 				return &fault{loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, whole, "every run needs an id of its own", fmt.Errorf("the file %s exists already, with %d bytes in place of %d", whole, size, s.size(f))}
 			} else if there {
 				p.kept++
@@ -312,16 +323,22 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 	}
 	defer c.free()
 	latencies := stats.Table{}
+	writer := p.writeFile
+	if p.store != nil {
+		client := p.store.Client()
+		defer client.Close()
+		writer = p.objectWriter(client)
+	}
 	for file := range work {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n, err := p.writeFile(ctx, s, file, c, latencies)
+		n, err := writer(ctx, s, file, c, latencies)
 		if err != nil {
 			return err
 		}
 		p.files.Add(1)
-		if n >= slice {
+		if n >= slice || p.store != nil {
 			continue
 		}
 		if err := p.syncSmall(n + page); err != nil { // its blocks, and its entry in the folder

@@ -48,7 +48,10 @@ func newRun(p *prepared, c clock) (*run, error) {
 	r := &run{prepared: p, clock: c, handed: make(chan handover, t.Jobs)} // a thread has one on its way at most
 	r.warm = int64((t.Warmup + t.Interval - 1) / t.Interval)
 	operations, weights := p.operations()
-	shared, err := r.openAll()
+	shared, err := &opened{}, error(nil)
+	if p.store == nil {
+		shared, err = r.openAll()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,7 @@ func newRun(p *prepared, c clock) (*run, error) {
 		th.operations, th.weights = operations, weights
 		r.threads = append(r.threads, th)
 	}
-	return r, nil
+	return r, r.connect()
 }
 
 // startAt sets when the run starts: at once if the time has passed.
@@ -104,6 +107,9 @@ func (r *run) newThread(i int, shared *opened) (*thread, error) {
 	}
 	if th.null {
 		return th, nil
+	}
+	if r.store != nil {
+		return th, th.equipObjects()
 	}
 	return th, th.equip(shared)
 }
@@ -299,7 +305,7 @@ func (r *run) affords() bool {
 
 // do runs the threads, emits what they have done, and returns when all are done, or soon after ctx has ended.
 func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginepb.Finished {
-	runtime.GOMAXPROCS(r.test.Jobs + 2)
+	runtime.GOMAXPROCS(min(r.test.Jobs, r.mostBlocked()) + 2)
 	begun, stopBegun := r.announce(emit)
 	defer stopBegun()
 	col := newCollector(r, func(f *enginepb.EngineFrame) {
@@ -358,6 +364,10 @@ func (r *run) hung(c *collector) (n int) {
 
 // release closes the files of the threads, which have ended, and gives their buffers back.
 func (r *run) release() {
+	if r.store != nil {
+		r.disconnect()
+		return
+	}
 	for _, t := range r.threads {
 		for _, fds := range append(t.opened, t.appends...) {
 			closeAll(fds)

@@ -1,0 +1,4 @@
+package s3
+
+// Create begins an upload in parts.
+var Create = (*Client).create
