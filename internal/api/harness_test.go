@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,7 @@ type site struct {
 	bodyTime time.Duration           // see api.Config
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
+	poll     time.Duration           // see engine.Config; 0: 20 ms
 
 	maxEvents int       // likewise
 	sockets   string    // likewise
@@ -90,7 +92,7 @@ func (s *site) open() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.engine, err = engine.Open(engine.Config{Store: db, Lanes: at.Lanes(), Poll: 20 * time.Millisecond, Silence: time.Hour, Log: log})
+	s.engine, err = engine.Open(engine.Config{Store: db, Lanes: at.Lanes(), Poll: cmp.Or(s.poll, 20*time.Millisecond), Silence: time.Hour, Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -268,3 +270,11 @@ steps:
   - {id: wait, event: {name: go}}
 `
 )
+
+// polls opens the site again with another poll interval.
+func (s *site) polls(interval time.Duration) {
+	s.t.Helper()
+	s.close()
+	s.poll = interval
+	s.open()
+}
