@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -21,12 +21,16 @@ import (
 // without keeping others from running.
 const maxParked = 62
 
-// mostBlocked returns how many threads may keep a processor while they are blocked.
+// mostBlocked returns how many threads may keep a processor while they are blocked. With an object store these are
+// those that wait for the time at which an operation is due.
 func (r *run) mostBlocked() int {
-	if r.store != nil {
-		return maxParked
+	switch {
+	case r.store == nil:
+		return r.test.Jobs
+	case r.test.Rate != nil:
+		return min(r.test.Jobs, maxParked)
 	}
-	return math.MaxInt - 2
+	return max(runtime.NumCPU()-2, 0)
 }
 
 // openStore makes the store of a layout, and returns the prefix of the bucket that confines the run, as a path.

@@ -305,7 +305,7 @@ func (r *run) affords() bool {
 
 // do runs the threads, emits what they have done, and returns when all are done, or soon after ctx has ended.
 func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginepb.Finished {
-	runtime.GOMAXPROCS(min(r.test.Jobs, r.mostBlocked()) + 2)
+	runtime.GOMAXPROCS(r.mostBlocked() + 2)
 	begun, stopBegun := r.announce(emit)
 	defer stopBegun()
 	col := newCollector(r, func(f *enginepb.EngineFrame) {
