@@ -42,6 +42,8 @@ type Client struct {
 
 	request string // for errors
 
+	// Sent is called with the number of bytes of a content that have been sent; nil: nothing is called.
+	Sent func(n int)
 	// Aside is the time that the last call has spent on what is no part of a request: contents are hashed
 	// before it begins.
 	Aside time.Duration
@@ -194,9 +196,15 @@ func (c *Client) payload(q call) string {
 // read the body may have said why.
 func (c *Client) roundTrip(q call) (*http.Response, error) {
 	err := c.send(c.head)
+	if q.size <= together && err == nil {
+		c.sent(q, int(q.size))
+	}
 	if q.size > together {
 		for at := int64(0); at < q.size && err == nil; at += Piece {
-			err = c.send(q.part(at, int(min(Piece, q.size-at))))
+			n := int(min(Piece, q.size-at))
+			if err = c.send(q.part(at, n)); err == nil {
+				c.sent(q, n)
+			}
 		}
 	}
 	wait := c.store.Timeout
@@ -214,6 +222,13 @@ func (c *Client) roundTrip(q call) (*http.Response, error) {
 		r.Close = true // it is still waiting for the body
 	}
 	return r, reading
+}
+
+// sent reports that a part of a body has been sent.
+func (c *Client) sent(q call, n int) {
+	if c.Sent != nil && q.body != nil {
+		c.Sent(n)
+	}
 }
 
 // response reads the head of a response, after those that only announce it.

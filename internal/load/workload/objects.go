@@ -126,6 +126,7 @@ func (p *preparation) has(name string) (size int64, ok bool, err error) {
 
 // objectWriter returns what uploads the object of a file. It takes the place of writeFile.
 func (p *preparation) objectWriter(client *s3.Client) func(context.Context, *set, uint64, *content, stats.Table) (uint64, error) {
+	client.Sent = func(n int) { p.bytes.Add(uint64(n)) } // as it goes: an upload may take longer than timeouts.prepare
 	return func(_ context.Context, s *set, file uint64, c *content, latencies stats.Table) (uint64, error) {
 		size, id := s.size(file), s.content(file)
 		began := time.Now()
@@ -134,7 +135,6 @@ func (p *preparation) objectWriter(client *s3.Client) func(context.Context, *set
 			return 0, p.storeFault(err)
 		}
 		count(latencies, int(size), time.Since(began)-client.Aside)
-		p.bytes.Add(uint64(size))
 		return uint64(size), nil
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -345,4 +346,54 @@ func TestRefusedObjects(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSlowPreparation: a preparation is seen to go on while a large object is on its way, and while it looks for those
+// that a shared set may have already: an agent ends one that makes no progress (L5, L9).
+func TestSlowPreparation(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	t.Run("a large object", func(t *testing.T) {
+		t.Parallel()
+		seen := make(chan struct{})
+		url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+			if r.URL.Query().Get("partNumber") == "3" {
+				<-seen
+			}
+			return s3test.None
+		})
+		p := start(t, storeJob(t, url, "files: [{name: data, count: 1, size: 11MiB}], mix: [{operation: read}], s3: {part_size: 5MiB, sign_payload: true}"), s.Env()...)
+		p.send(&enginepb.EngineCommand{Command: &enginepb.EngineCommand_Prepare{Prepare: &enginepb.Prepare{}}})
+		p.until(func(f *enginepb.EngineFrame) bool {
+			return f.GetProgress().GetBytes() >= 10<<20 && f.GetProgress().GetDone() == 0
+		})
+		close(seen)
+		if f := p.until(func(f *enginepb.EngineFrame) bool { return f.GetPrepared() != nil }); f.GetPrepared().GetBytes() != 11<<20 {
+			t.Error(f)
+		}
+		p.clean()
+	})
+	t.Run("a shared set", func(t *testing.T) {
+		t.Parallel()
+		var heads atomic.Int64
+		uploaded := make(chan struct{}, 10)
+		url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+			switch {
+			case r.Method == http.MethodHead && heads.Add(1) > 2:
+				<-uploaded
+			case r.Method == http.MethodHead:
+				time.Sleep(gathering) // as a store far away
+			case r.Method == http.MethodPut:
+				uploaded <- struct{}{}
+			}
+			return s3test.None
+		})
+		job := storeJob(t, url, "shared: true, files: [{name: data, count: 4, size: 1KiB}], mix: [{operation: read}]")
+		job.RunID = "SHARED"
+		p := start(t, job, s.Env()...)
+		if n := p.prepare().GetFiles(); n != 4 {
+			t.Error(n)
+		}
+		p.clean()
+	})
 }
