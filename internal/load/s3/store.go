@@ -14,7 +14,6 @@ import (
 type Config struct {
 	Location
 	Region      string
-	PathStyle   bool // the bucket is in the path and not in the name of the host
 	Credentials Credentials
 	CA          []byte        // certificates in PEM that the store's is signed by; nil: those of the system
 	Timeout     time.Duration // within which something has to be sent or received
@@ -39,10 +38,10 @@ func NewStore(c Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{Config: c, credentials: c.Credentials, host: u.Host, path: "/"}
-	if c.PathStyle {
-		s.path = "/" + c.Bucket + "/"
-	} else {
+	if c.HostStyle {
 		s.host = c.Bucket + "." + u.Host
+	} else {
+		s.path = "/" + c.Bucket + "/"
 	}
 	port := u.Port()
 	if port == "" {

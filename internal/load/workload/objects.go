@@ -49,7 +49,7 @@ func (l *layout) openStore() (root string, err error) {
 	}
 	o := l.test.S3 // it is there with the engine s3
 	l.store, err = s3.NewStore(s3.Config{
-		Location: location, Region: o.Region, PathStyle: o.PathStyle, Credentials: credentials, CA: ca,
+		Location: location, Region: o.Region, Credentials: credentials, CA: ca,
 		Timeout: o.Timeout, PartSize: o.PartSize, SignPayload: o.SignPayload,
 	})
 	if err != nil {
