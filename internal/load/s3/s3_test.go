@@ -222,6 +222,8 @@ func TestTroubles(t *testing.T) {
 		"half":      {s3test.Half, s3.Connection, true},
 		"short":     {s3test.Short, s3.Mismatch, true},
 		"whole":     {s3test.Whole, s3.Mismatch, true},
+		"long":      {s3test.Long, s3.Mismatch, true},
+		"shifted":   {s3test.Shifted, s3.Mismatch, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -282,7 +284,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestUntrusted: a certificate that nobody vouches for is refused, and so is redirection.
+// TestUntrusted: a certificate that nobody vouches for is refused.
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	s := s3test.Start(t, "-tls", filepath.Join(t.TempDir(), "ca.pem"))
@@ -318,6 +320,8 @@ func TestLocation(t *testing.T) {
 	for text, want := range map[string]s3.Location{
 		"https://S3.example.com:443/bench/": {Endpoint: "https://s3.example.com", Bucket: "bench"},
 		"http://[::1]:9000/bench/a/b":       {Endpoint: "http://[::1]:9000", Bucket: "bench", Prefix: "a/b"},
+		"https://h/bench/team%2541/a b%3Fé": {Endpoint: "https://h", Bucket: "bench", Prefix: "team%41/a b?é"},
+		"https://h/bench?path_style=false":  {Endpoint: "https://h", Bucket: "bench", HostStyle: true},
 	} {
 		got, err := s3.ParseLocation(text)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -114,7 +114,7 @@ func (c *objectCleaner) findUploads() error {
 				c.uploads[name] = append(c.uploads[name], u.ID)
 			}
 		}
-		if n += len(page); after.Key == "" || len(page) == 0 {
+		if n += max(len(page), 1); after.Key == "" {
 			return nil
 		}
 		if n > maxAbandoned {

@@ -397,3 +397,34 @@ func TestSlowPreparation(t *testing.T) {
 		p.clean()
 	})
 }
+
+// TestUnlisted: what a store does not list to its end is left, and said to be: nobody may take the run for cleaned up
+// (L5, L9).
+func TestUnlisted(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	var cuts atomic.Bool
+	url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+		if cuts.Load() && r.URL.Query().Get("list-type") != "" {
+			return s3test.Endless
+		}
+		return s3test.None
+	})
+	p := start(t, storeJob(t, url, "files: [{name: data, count: 4, size: 1KiB}], mix: [{operation: create}, {operation: list}], count: 20, errors: {count: 100}"), s.Env()...)
+	p.prepare()
+	cuts.Store(true)
+	p.run(soon())
+	if _, _, f := p.finished(); f.GetError() != nil || len(f.GetErrorSamples()) == 0 {
+		t.Error(f)
+	}
+	if report := p.clean(); report.GetLeftFiles() != 1 || len(report.GetErrors()) != 1 || report.GetDeletedFiles() != 4 {
+		t.Error(report)
+	}
+	cuts.Store(false)
+	if report := p.clean(); report.GetLeftFiles() > 0 {
+		t.Error(report)
+	}
+	if keys := s3test.Keys(t, s.Client(t)); len(keys) > 0 {
+		t.Errorf("left in the bucket: %v", keys)
+	}
+}
