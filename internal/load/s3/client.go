@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -24,6 +25,7 @@ const (
 	together   = 16 << 10 // content that is sent with the head of its request
 	maxError   = 64 << 10 // bytes of a response without content that are read
 	lateReason = time.Second
+	ticketTime = time.Millisecond // for reading what has arrived
 )
 
 // A Client has one connection to a store. It is used by one goroutine.
@@ -49,8 +51,11 @@ type Client struct {
 	Aside time.Duration
 }
 
-// Connect opens the connection if there is none.
+// Connect opens the connection if there is none that can be used.
 func (c *Client) Connect(ctx context.Context) error {
+	if c.conn != nil && c.stale() {
+		c.Close()
+	}
 	if c.conn != nil {
 		return nil
 	}
@@ -86,7 +91,7 @@ func (c *Client) unreached(err error) error {
 	if errors.As(err, &netErr) && netErr.Timeout() {
 		kind = TimedOut
 	}
-	return &Error{Kind: kind, Request: c.request, Message: err.Error(), Err: err}
+	return &Error{Kind: kind, Request: c.request, Message: c.told(err.Error()), Err: err}
 }
 
 // Close closes the connection; the next request makes a new one.
@@ -98,12 +103,25 @@ func (c *Client) Close() {
 }
 
 // stale reports whether something has arrived since the last response: the end of the connection, or
-// what nobody has asked for.
+// what nobody has asked for. What is for TLS alone, such as the tickets that servers of version 1.3 send after the
+// handshake, is read and does not count.
 func (c *Client) stale() bool {
-	if c.in.Buffered() > 0 {
-		return true
+	for c.in.Buffered() == 0 {
+		if !c.readable() {
+			return false
+		}
+		if c.store.tls == nil || c.conn.SetReadDeadline(time.Now().Add(ticketTime)) != nil {
+			return true
+		}
+		if _, err := c.in.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return true
+		}
 	}
-	readable := false
+	return true
+}
+
+// readable reports whether the connection has something to read.
+func (c *Client) readable() (readable bool) {
 	err := c.raw.Control(func(fd uintptr) {
 		c.polled[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		n, err := unix.Poll(c.polled[:], 0)
@@ -131,9 +149,6 @@ type call struct {
 func (c *Client) do(q call) (*http.Response, error) {
 	c.request = q.method + " " + c.store.path + q.key
 	c.Aside = 0
-	if c.conn != nil && c.stale() {
-		c.Close()
-	}
 	if err := c.Connect(context.Background()); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package s3_test
 
 import (
+	"bufio"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -58,6 +60,29 @@ func TestWrongLists(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGarbage: what a server sends in place of a response is in the error short and without credentials.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		_, _ = io.WriteString(conn, s3test.Secret+" "+strings.Repeat("x", 10_000)+"\r\n\r\n")
+	}()
+	_, err = s3test.Client(t, "http://"+l.Addr().String()+"/bench").Head("key")
+	if s3.KindOf(err) != s3.Connection || !strings.Contains(err.Error(), "malformed") || strings.Contains(err.Error(), s3test.Secret) || len(err.Error()) > 500 {
+		t.Error(err)
 	}
 }
 

@@ -24,11 +24,10 @@ type Config struct {
 // A Store is a bucket as all its clients see it. It may be used by several goroutines.
 type Store struct {
 	Config
-	credentials Credentials
-	host        string // of the header
-	address     string // to dial
-	path        string // before a key: / or /BUCKET/
-	tls         *tls.Config
+	host    string // of the header
+	address string // to dial
+	path    string // before a key: / or /BUCKET/
+	tls     *tls.Config
 }
 
 // NewStore returns a store. It does not reach for it.
@@ -37,7 +36,7 @@ func NewStore(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Config: c, credentials: c.Credentials, host: u.Host, path: "/"}
+	s := &Store{Config: c, host: u.Host, path: "/"}
 	if c.HostStyle {
 		s.host = c.Bucket + "." + u.Host
 	} else {
@@ -64,5 +63,5 @@ func NewStore(c Config) (*Store, error) {
 
 // Client returns a client, which is not connected yet.
 func (s *Store) Client() *Client {
-	return &Client{store: s, signer: newSigner(s.credentials, s.Region), buffer: make([]byte, 4<<10)}
+	return &Client{store: s, signer: newSigner(s.Credentials, s.Region), buffer: make([]byte, 4<<10)}
 }
