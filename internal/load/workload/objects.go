@@ -208,6 +208,22 @@ func (r *run) connect() error {
 	return nil
 }
 
+// waitConnected waits for the start of the run, and replaces a connection that the store has closed meanwhile.
+func (t *thread) waitConnected(start int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(start-t.clock.now()))
+	_ = t.objects.client.Connect(ctx) // the first operation tries it again, and has the error
+	cancel()
+	<-t.run.gate
+	t.now = t.clock.now()
+}
+
+// openGate lets the threads begin at the start of the run. Not each of them waits in the system, where it would keep a
+// processor from those that are to be connected.
+func (r *run) openGate() {
+	r.clock.untilParked(r.start)
+	close(r.gate)
+}
+
 func (r *run) disconnect() {
 	for _, t := range r.threads {
 		t.objects.client.Close()

@@ -5,8 +5,10 @@ package workload
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -427,4 +429,25 @@ func TestUnlisted(t *testing.T) {
 	if keys := s3test.Keys(t, s.Client(t)); len(keys) > 0 {
 		t.Errorf("left in the bucket: %v", keys)
 	}
+}
+
+// TestWaitingRequests: requests that wait for their time take no thread of the system until it is near (L8, L9).
+func TestWaitingRequests(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	p := start(t, storeJob(t, s.URL, "files: [{name: data, count: 4, size: 1KiB}], mix: [{operation: read}], jobs: 60, rate: {operations: 100}, duration: 300ms"), s.Env()...)
+	p.prepare()
+	p.run(soon())
+	if _, _, f := p.finished(); f.GetError() != nil {
+		t.Error(f)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nThreads:")
+	if n, err := strconv.Atoi(strings.Fields(rest)[0]); err != nil || n > 45 {
+		t.Errorf("%d threads: %v", n, err)
+	}
+	p.clean()
 }
