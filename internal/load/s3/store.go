@@ -61,6 +61,13 @@ func NewStore(c Config) (*Store, error) {
 	return s, nil
 }
 
+// Within returns the same store with a timeout that is no longer than limit.
+func (s *Store) Within(limit time.Duration) *Store {
+	within := *s
+	within.Timeout = min(s.Timeout, limit)
+	return &within
+}
+
 // Client returns a client, which is not connected yet.
 func (s *Store) Client() *Client {
 	return &Client{store: s, signer: newSigner(s.Credentials, s.Region), buffer: make([]byte, 4<<10)}

@@ -165,7 +165,7 @@ var storeShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {endpo
 	{Name: "page", Default: 1000, Shape: whole(1, 1000), Elsewhere: []string{"max_keys"},
 		Doc: "The most objects that are asked for at once by a `list`, which gets all pages."},
 	{Name: "timeout", Default: "30s", Shape: span(100*time.Millisecond, time.Hour),
-		Doc: "How long an operation waits until something is sent or received, before it has failed."},
+		Doc: "How long an operation waits until something is sent or received, before it has failed. In plans and cleanups at most 5s, in preparations three quarters of `timeouts.prepare`."},
 	{Name: "sign_payload", Default: false, Shape: boolShape,
 		Doc: "Whether the signature of a request covers its content, with SHA-256. The hash is made before the operation begins."},
 }}

@@ -67,9 +67,17 @@ func (l *layout) storeFault(err error) error {
 	return &fault{codeOf(err), "s3", "", err}
 }
 
+// promptly is how long a store may let wait where nothing is measured: in a plan, and in a cleanup, which has to try
+// again and to give up before the agent takes it for one that does not go on.
+const promptly = 5 * time.Second
+
+// patience is how long a preparation waits for the store: less than the agent waits for the preparation, so that
+// the reason is known.
+func (l *layout) patience() time.Duration { return l.test.Timeouts.Prepare * 3 / 4 }
+
 // reach returns an error if the object store cannot be used.
 func (l *layout) reach() error {
-	c := l.store.Client()
+	c := l.store.Within(promptly).Client()
 	defer c.Close()
 	_, err := l.look(c)
 	return err
@@ -87,7 +95,7 @@ func (l *layout) look(c *s3.Client) (s3.Page, error) {
 
 // openBucket begins the manifest, after it has seen that nobody has used the id of the run.
 func (p *preparation) openBucket() (err error) {
-	p.client = p.store.Client()
+	p.client = p.store.Within(p.patience()).Client()
 	there, err := p.look(p.client)
 	if err != nil {
 		return err
@@ -191,21 +199,22 @@ func (r *run) connect() error {
 		return nil
 	}
 	var all sync.WaitGroup
-	slots, errs := make(chan struct{}, connecting), make([]error, len(r.threads))
-	for i, t := range r.threads {
+	slots := make(chan struct{}, connecting)
+	ctx, stop := context.WithCancelCause(context.Background()) // at the first error, which is the cause
+	defer stop(nil)
+	for _, t := range r.threads {
 		slots <- struct{}{}
 		all.Go(func() {
-			errs[i] = t.objects.client.Connect(context.Background())
+			one, cancel := context.WithTimeout(ctx, r.patience())
+			if err := t.objects.client.Connect(one); err != nil {
+				stop(err)
+			}
+			cancel()
 			<-slots
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return r.storeFault(err)
-		}
-	}
-	return nil
+	return r.storeFault(context.Cause(ctx))
 }
 
 // waitConnected waits for the start of the run, and replaces a connection that the store has closed meanwhile.

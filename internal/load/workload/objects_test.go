@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/s3test"
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/s3"
 )
 
 // storeJob returns a job of one agent, and what it does in a bucket.
@@ -120,7 +123,13 @@ func TestKilledWithObjects(t *testing.T) {
 			s := s3test.Start(t)
 			var armed atomic.Bool
 			caught := make(chan struct{}, 100) // more than requests at once
+			var deleted sync.Map               // paths
 			url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+				if _, was := deleted.Load(r.URL.Path); was && r.URL.Query().Get("uploadId") != "" {
+					t.Errorf("%s was deleted before its upload was aborted, which may become an object between them", r.URL.Path)
+				} else if r.Method == http.MethodDelete && r.URL.RawQuery == "" && !armed.Load() {
+					deleted.Store(r.URL.Path, true)
+				}
 				if armed.Load() && r.URL.Query().Get("partNumber") == "2" {
 					caught <- struct{}{}
 					return s3test.Stall
@@ -275,6 +284,38 @@ func TestStalledStore(t *testing.T) {
 	}
 }
 
+// TestStalledCleanup: a cleanup waits for a stalled store less long than its agent waits for a cleanup that does not go on, whatever
+// the file says; a store that is in trouble for a moment is tried again (L5, L9).
+func TestStalledCleanup(t *testing.T) {
+	t.Parallel()
+	job := storeJob(t, "http://127.0.0.1:1/bench", "files: [{name: data, count: 1, size: 1}], mix: [{operation: read}], s3: {timeout: 1h}")
+	job.Access = func() (s3.Credentials, []byte, error) {
+		c, err := s3.NewCredentials("A", "B", "")
+		return c, nil, err
+	}
+	l, err := cleaningLayout(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		kind  s3.Kind
+		takes time.Duration // each request
+		tries int
+	}{{s3.TimedOut, l.store.Timeout, 2}, {s3.Throttled, time.Millisecond, cleanTries}, {s3.Denied, time.Millisecond, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, began, tries := &objectCleaner{layout: l, ctx: t.Context()}, time.Now(), 0
+			err := c.try(l.store.Client(), func() error {
+				tries++
+				time.Sleep(test.takes)
+				return &s3.Error{Kind: test.kind}
+			})
+			if took := time.Since(began); s3.KindOf(err) != test.kind || tries != test.tries || took > 20*time.Second {
+				t.Errorf("%d tries in %s: %v", tries, took, err)
+			}
+		})
+	}
+}
+
 // TestSharedObjects: each agent uploads its part of a shared set, all read all of it, and each deletes its own (L3, L9).
 func TestSharedObjects(t *testing.T) {
 	t.Parallel()
@@ -313,6 +354,7 @@ func TestRefusedObjects(t *testing.T) {
 	t.Parallel()
 	s := s3test.Start(t)
 	const files = "files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read}]"
+	stalled := s.Proxy(t, func(*http.Request) s3test.Trouble { return s3test.Stall })
 	for name, test := range map[string]struct {
 		config string
 		change func(*Job)
@@ -325,6 +367,7 @@ func TestRefusedObjects(t *testing.T) {
 		"out of its prefix":  {"target: /all of, " + files, nil, s.Env(), loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID, "not beneath"},
 		"no credentials":     {files, nil, []string{"AWS_ACCESS_KEY_ID="}, loadpb.ErrorCode_ERROR_CODE_PERMISSION, "AWS_ACCESS_KEY_ID"},
 		"other credentials":  {files, nil, append(s.Env(), "AWS_SECRET_ACCESS_KEY=other"), loadpb.ErrorCode_ERROR_CODE_PERMISSION, "SignatureDoesNotMatch"},
+		"a stalled store":    {"s3: {timeout: 1h}, timeouts: {prepare: 1s}, " + files, func(j *Job) { j.Root = stalled + "/all of/it" }, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "nothing was sent or received for 750ms"},
 		"no bucket":          {files, func(j *Job) { j.Root += "x"; j.Root = strings.Replace(j.Root, "/bench", "/other", 1) }, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "NoSuchBucket"},
 		"an id that is used": {files, nil, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "already"},
 	} {

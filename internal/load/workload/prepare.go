@@ -330,7 +330,7 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 	latencies := stats.Table{}
 	writer := p.writeFile
 	if p.store != nil {
-		client := p.store.Client()
+		client := p.store.Within(p.patience()).Client()
 		defer client.Close()
 		writer = p.objectWriter(client)
 	}
