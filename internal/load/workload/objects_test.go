@@ -80,7 +80,7 @@ func TestObjects(t *testing.T) {
 			}
 			s := s3test.Start(t, flags...)
 			job := storeJob(t, s.URL, `
-files: [{name: data, count: 24, size: {uniform: {min: 0B, max: 300KiB}}, tree: {width: 3}, compressible: 30}, {name: new, size: {list: [{size: 1KiB}, {size: 6MiB, weight: 1}]}}],
+files: [{name: data, count: 24, size: {uniform: {min: 0B, max: 300KiB}}, tree: {width: 3}, compressible: 30}, {name: new, size: {list: [{size: 1KiB, weight: 7}, {size: 6MiB, weight: 1}]}}],
 mix: [{operation: read, files: data, weight: 3, block: 4KiB}, {operation: read, files: data, access: sequential}, {operation: read, files: data, access: zipf},
   {operation: write, files: data}, {operation: create, files: new}, {operation: read, files: new, block: 1KiB}, {operation: delete, files: new}, {operation: stat, files: data}, {operation: list, files: data}],
 count: 300, interval: 100ms, `+test.config)
@@ -136,7 +136,7 @@ func TestKilledWithObjects(t *testing.T) {
 				}
 				return s3test.None
 			})
-			job := storeJob(t, url, "files: [{name: data, count: 12, size: 6MiB, tree: {width: 2}}], mix: [{operation: create}, {operation: delete}], s3: {part_size: 5MiB}, jobs: 2, interval: 100ms, duration: 1h")
+			job := storeJob(t, url, "files: [{name: data, count: 4, size: 6MiB, tree: {width: 2}}], mix: [{operation: create}, {operation: delete}], s3: {part_size: 5MiB}, jobs: 2, interval: 100ms, duration: 1h")
 			p := start(t, job, s.Env()...)
 			armed.Store(!running)
 			if running {
