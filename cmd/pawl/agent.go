@@ -37,7 +37,8 @@ created. It has one run at a time.
 A run works beneath a --root and nowhere else. DIR:BYTES:FILES limits what it may have there at
 once, such as /mnt/bench:100GiB:1000000. No config makes the agent run a command.
 
-A run on an object store works beneath an --s3 and nowhere else, whatever its file says. The
+A run on an object store works beneath an --s3 and nowhere else, whatever its file says. With
+?path_style=false the bucket is the first part of the name of the host and not in the path. The
 credentials are those of the agent's environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
 AWS_SESSION_TOKEN, or the profile AWS_PROFILE of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials).
 AWS_CA_BUNDLE has the certificates that the store's is signed by, if they are not the system's.

@@ -93,6 +93,8 @@ func TestBadCommands(t *testing.T) {
 		"load-run-s3-agents":      {"load", "run", load, "--agents", "a", "--s3", "https://host/bucket"},
 		"load-run-s3-limit":       {"load", "run", load, "--s3", "https://host/bucket?bytes=0&objects=5", "--out", "testdata/out"},
 		"load-run-s3-password":    {"load", "run", load, "--s3", "https://user:password@host/bucket", "--out", "testdata/out"},
+		"load-run-s3-secret":      {"load", "run", load, "--s3", "https://AKIAEXAMPLE:wJalr/K7MD@host/bucket", "--out", "testdata/out"},
+		"load-run-s3-style":       {"load", "run", load, "--s3", "https://host/bucket?path_style=no", "--out", "testdata/out"},
 		"load-run-s3-url":         {"load", "run", load, "--s3", "s3://bucket/prefix", "--out", "testdata/out"},
 		"load-run-server":         {"load", "run", load, "--server", "http://127.0.0.1:1"},
 		"run-without-file":        {"run"},

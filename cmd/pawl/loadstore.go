@@ -33,7 +33,7 @@ func (a *app) stores(texts []string) (all []agent.Root, err error) {
 	return all, nil
 }
 
-// parseStore reads an --s3: the URL of a part of a bucket, with limits as its query.
+// parseStore reads an --s3: the URL of a part of a bucket, with limits and the style of its requests as its query.
 func parseStore(text string) (r agent.Root, err error) {
 	const form = "want https://HOST/BUCKET/PREFIX?bytes=SIZE&objects=NUMBER, the prefix and the limits if there are any"
 	place, query, _ := strings.Cut(text, "?")
@@ -41,11 +41,20 @@ func parseStore(text string) (r agent.Root, err error) {
 	if err != nil {
 		return r, usage("", "--s3 %q: %s; %s", withoutUser(text), err, form)
 	}
-	r.Path = l.URL()
 	limits, err := neturl.ParseQuery(query)
 	if err != nil {
-		return r, usage("", "--s3 %q: %s; %s", text, err, form)
+		return r, usage("", "--s3 %q: %s; %s", withoutUser(text), err, form)
 	}
+	if values := limits["path_style"]; len(values) > 0 {
+		switch delete(limits, "path_style"); values[len(values)-1] {
+		case "true":
+		case "false":
+			l.HostStyle = true
+		default:
+			return r, usage("", "--s3 %q: path_style=%s; want true or false", withoutUser(text), values[len(values)-1])
+		}
+	}
+	r.Path = l.URL()
 	for key, values := range limits {
 		value := values[len(values)-1]
 		switch n, ok := spec.ParseSize(value); {
@@ -57,7 +66,7 @@ func parseStore(text string) (r agent.Root, err error) {
 			}
 			fallthrough
 		default:
-			return r, usage("leave a limit out if there is none", "--s3 %q: the limit %s=%s; want bytes=SIZE and objects=NUMBER, each 1 or more", text, key, value)
+			return r, usage("leave a limit out if there is none", "--s3 %q: the limit %s=%s; want bytes=SIZE and objects=NUMBER, each 1 or more", withoutUser(text), key, value)
 		}
 	}
 	return r, nil
@@ -66,9 +75,8 @@ func parseStore(text string) (r agent.Root, err error) {
 // withoutUser returns a URL without a user and a password.
 func withoutUser(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
-	host, path, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndex(host, "@"); ok && at >= 0 {
-		return scheme + "://...@" + host[at+1:] + "/" + path
+	if at := strings.LastIndex(rest, "@"); ok && at >= 0 { // a password may have a slash and an @ as well
+		return scheme + "://...@" + rest[at+1:]
 	}
 	return text
 }

@@ -67,7 +67,7 @@ func pawl(b *testing.B, url string) client {
 	if err != nil {
 		b.Fatal(err)
 	}
-	store, err := s3.NewStore(s3.Config{Location: location, Region: "us-east-1", PathStyle: true, Credentials: own, Timeout: time.Minute, PartSize: 16 << 20})
+	store, err := s3.NewStore(s3.Config{Location: location, Region: "us-east-1", Credentials: own, Timeout: time.Minute, PartSize: 16 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func Client(t testing.TB, url string, change ...func(*s3.Config)) *s3.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := s3.Config{Location: location, Region: "us-east-1", PathStyle: true, Credentials: credentials, Timeout: 10 * time.Second, PartSize: 5 << 20}
+	config := s3.Config{Location: location, Region: "us-east-1", Credentials: credentials, Timeout: 10 * time.Second, PartSize: 5 << 20}
 	for _, f := range change {
 		f(&config)
 	}

@@ -26,6 +26,9 @@ const (
 	Wrong            // the first byte of the content is another one
 	Short            // the content lacks its last byte, and the response says so
 	Whole            // all of the object, where a range was asked for
+	Long             // a byte more than was asked for, and the end of the content is the end of the connection
+	Endless          // a list that says that there is more, and not where
+	Shifted          // as many bytes as were asked for, of another range
 )
 
 // Proxy returns the URL of a bucket that is reached by a proxy, which asks what is to happen to each
@@ -69,13 +72,21 @@ func fail(w http.ResponseWriter, r *http.Request, how Trouble, forward http.Hand
 		c.Close()
 	case Hangup:
 		hijack(w).Close()
+	case Endless:
+		_, _ = io.WriteString(w, "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>")
 	case SlowDown:
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "<?xml version=\"1.0\"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>")
 	default:
-		if how == Whole {
+		switch how {
+		case Whole:
 			r.Header.Del("Range")
+		case Shifted:
+			var first, last int64
+			if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); err == nil {
+				r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", first+1, last+1))
+			}
 		}
 		response := httptest.NewRecorder()
 		forward.ServeHTTP(response, r)
@@ -97,7 +108,13 @@ func spoil(w http.ResponseWriter, response *httptest.ResponseRecorder, how Troub
 	}
 	c := hijack(w)
 	defer c.Close()
-	fmt.Fprintf(c, "HTTP/1.1 %d OK\r\nContent-Length: %d\r\n\r\n", response.Code, length)
+	fmt.Fprintf(c, "HTTP/1.1 %d OK\r\nContent-Range: %s\r\n", response.Code, response.Header().Get("Content-Range"))
+	if how == Long {
+		b = append(b, 'x')
+		fmt.Fprint(c, "Connection: close\r\n\r\n")
+	} else {
+		fmt.Fprintf(c, "Content-Length: %d\r\n\r\n", length)
+	}
 	_, _ = c.Write(b) // to who may be gone
 }
 

@@ -10,21 +10,21 @@ import (
 )
 
 // StoreOf returns which of some parts of buckets a test of the engine s3 is in: of those with its endpoint and its
-// bucket, where it names them, the first one or, for an absolute target, the innermost that has it; nil if there
-// is none.
+// bucket, where it names them, the first one or, for an absolute target, the first one that has it, and of those in its
+// bucket the innermost; nil if there is none.
 func StoreOf(stores []Root, t *spec.Test) (found *Root) {
-	inner := -1
+	var in s3.Location // of found
 	for i, s := range stores {
 		l, err := s3.ParseLocation(s.Path)
-		if err != nil || !means(t.S3, l) {
+		if err != nil || !means(t.S3, l) || found != nil && (l.Endpoint != in.Endpoint || l.Bucket != in.Bucket) {
 			continue
 		}
 		if !path.IsAbs(t.Target) {
 			return &stores[i]
 		}
 		below, err := filepath.Rel("/"+l.Prefix, t.Target)
-		if err == nil && filepath.IsLocal(below) && len(l.Prefix) > inner {
-			found, inner = &stores[i], len(l.Prefix)
+		if err == nil && filepath.IsLocal(below) && (found == nil || len(l.Prefix) > len(in.Prefix)) {
+			found, in = &stores[i], l
 		}
 	}
 	return found

@@ -20,6 +20,8 @@ func TestStoreOf(t *testing.T) {
 		{"https://b.example.com", "one", "/load/inner/x", 2},
 		{"https://b.example.com", "one", "/load/innermost", 1},
 		{"", "", "/load", 0},
+		{"", "", "/load/inner/x", 0},
+		{"", "", "/x/y", 1},
 		{"https://b.example.com", "two", "/xy", -1},
 		{"https://b.example.com", "two", "/x/../y", -1},
 		{"http://b.example.com", "", "load", -1},

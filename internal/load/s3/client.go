@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -24,6 +25,7 @@ const (
 	together   = 16 << 10 // content that is sent with the head of its request
 	maxError   = 64 << 10 // bytes of a response without content that are read
 	lateReason = time.Second
+	ticketTime = time.Millisecond // for reading what has arrived
 )
 
 // A Client has one connection to a store. It is used by one goroutine.
@@ -42,13 +44,18 @@ type Client struct {
 
 	request string // for errors
 
+	// Sent is called with the number of bytes of a content that have been sent; nil: nothing is called.
+	Sent func(n int)
 	// Aside is the time that the last call has spent on what is no part of a request: contents are hashed
 	// before it begins.
 	Aside time.Duration
 }
 
-// Connect opens the connection if there is none.
+// Connect opens the connection if there is none that can be used.
 func (c *Client) Connect(ctx context.Context) error {
+	if c.conn != nil && c.stale() {
+		c.Close()
+	}
 	if c.conn != nil {
 		return nil
 	}
@@ -84,7 +91,7 @@ func (c *Client) unreached(err error) error {
 	if errors.As(err, &netErr) && netErr.Timeout() {
 		kind = TimedOut
 	}
-	return &Error{Kind: kind, Request: c.request, Message: err.Error(), Err: err}
+	return &Error{Kind: kind, Request: c.request, Message: c.told(err.Error()), Err: err}
 }
 
 // Close closes the connection; the next request makes a new one.
@@ -96,12 +103,25 @@ func (c *Client) Close() {
 }
 
 // stale reports whether something has arrived since the last response: the end of the connection, or
-// what nobody has asked for.
+// what nobody has asked for. What is for TLS alone, such as the tickets that servers of version 1.3 send after the
+// handshake, is read and does not count.
 func (c *Client) stale() bool {
-	if c.in.Buffered() > 0 {
-		return true
+	for c.in.Buffered() == 0 {
+		if !c.readable() {
+			return false
+		}
+		if c.store.tls == nil || c.conn.SetReadDeadline(time.Now().Add(ticketTime)) != nil {
+			return true
+		}
+		if _, err := c.in.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return true
+		}
 	}
-	readable := false
+	return true
+}
+
+// readable reports whether the connection has something to read.
+func (c *Client) readable() (readable bool) {
 	err := c.raw.Control(func(fd uintptr) {
 		c.polled[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 		n, err := unix.Poll(c.polled[:], 0)
@@ -129,9 +149,6 @@ type call struct {
 func (c *Client) do(q call) (*http.Response, error) {
 	c.request = q.method + " " + c.store.path + q.key
 	c.Aside = 0
-	if c.conn != nil && c.stale() {
-		c.Close()
-	}
 	if err := c.Connect(context.Background()); err != nil {
 		return nil, err
 	}
@@ -194,9 +211,15 @@ func (c *Client) payload(q call) string {
 // read the body may have said why.
 func (c *Client) roundTrip(q call) (*http.Response, error) {
 	err := c.send(c.head)
+	if q.size <= together && err == nil {
+		c.sent(q, int(q.size))
+	}
 	if q.size > together {
 		for at := int64(0); at < q.size && err == nil; at += Piece {
-			err = c.send(q.part(at, int(min(Piece, q.size-at))))
+			n := int(min(Piece, q.size-at))
+			if err = c.send(q.part(at, n)); err == nil {
+				c.sent(q, n)
+			}
 		}
 	}
 	wait := c.store.Timeout
@@ -214,6 +237,13 @@ func (c *Client) roundTrip(q call) (*http.Response, error) {
 		r.Close = true // it is still waiting for the body
 	}
 	return r, reading
+}
+
+// sent reports that a part of a body has been sent.
+func (c *Client) sent(q call, n int) {
+	if c.Sent != nil && q.body != nil {
+		c.Sent(n)
+	}
 }
 
 // response reads the head of a response, after those that only announce it.

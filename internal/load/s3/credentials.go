@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Credentials are what requests are signed with. They format as nothing, so that no log has them.
-type Credentials struct {
-	id, secret, token string
-}
+// Credentials are what requests are signed with. Nothing that contains them can be printed with them: no format calls a
+// function.
+type Credentials struct{ open func() secrets }
+
+type secrets struct{ id, secret, token string }
 
 func (Credentials) String() string   { return "credentials" }
 func (Credentials) GoString() string { return "credentials" }
@@ -28,7 +29,7 @@ func NewCredentials(id, secret, token string) (Credentials, error) {
 			return Credentials{}, errors.New("the credentials for the object store have a space or a character that cannot be in them")
 		}
 	}
-	return Credentials{id, secret, token}, nil
+	return Credentials{func() secrets { return secrets{id, secret, token} }}, nil
 }
 
 // SharedCredentials returns those of a profile in a file of the AWS tools.
@@ -55,7 +56,8 @@ func SharedCredentials(file, profile string) (Credentials, error) {
 
 // redact replaces the credentials in a text of a server.
 func (c Credentials) redact(text string) string {
-	for _, s := range []string{c.secret, c.token, c.id} {
+	all := c.open()
+	for _, s := range []string{all.secret, all.token, all.id} {
 		if s != "" {
 			text = strings.ReplaceAll(text, s, "***")
 		}

@@ -62,7 +62,7 @@ func (c *Client) lost(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		kind, err = TimedOut, fmt.Errorf("nothing was sent or received for %s", c.store.Timeout)
 	}
-	return &Error{Kind: kind, Request: c.request, Message: err.Error(), Err: err}
+	return &Error{Kind: kind, Request: c.request, Message: c.told(err.Error()), Err: err}
 }
 
 // mismatch returns the error of a response that is not what was asked for.
@@ -90,7 +90,7 @@ func (c *Client) told(text string) string {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(c.store.credentials.redact(text), "?"))
+	}, strings.ToValidUTF8(c.store.Credentials.redact(text), "?"))
 	if len(text) > maxTold {
 		text = strings.ToValidUTF8(text[:maxTold], "") + "..."
 	}

@@ -15,16 +15,28 @@ type Location struct {
 	Endpoint string // such as https://s3.example.com:9000, without a slash at its end
 	Bucket   string
 	Prefix   string // without a slash at either end; empty: the whole bucket
+
+	// HostStyle says that the bucket is the first part of the name of the host and not in the path. Where a store does
+	// not know that style it takes the first part of the prefix for the bucket: so it belongs to the location, which
+	// confines what is done.
+	HostStyle bool
 }
+
+const hostStyle = "path_style=false" // the query of a URL
 
 // URL returns the location as ParseLocation reads it.
 func (l Location) URL() string {
-	return strings.TrimSuffix(l.Endpoint+"/"+l.Bucket+"/"+l.Prefix, "/")
+	text := strings.TrimSuffix(l.Endpoint+(&url.URL{Path: "/" + l.Bucket + "/" + l.Prefix}).EscapedPath(), "/")
+	if l.HostStyle {
+		text += "?" + hostStyle
+	}
+	return text
 }
 
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$`)
 
-// ParseLocation reads a URL of the form https://HOST/BUCKET or https://HOST/BUCKET/PREFIX.
+// ParseLocation reads a URL of the form https://HOST/BUCKET or https://HOST/BUCKET/PREFIX, with ?path_style=false or
+// without.
 func ParseLocation(text string) (l Location, err error) {
 	u, err := url.Parse(text)
 	switch {
@@ -32,12 +44,12 @@ func ParseLocation(text string) (l Location, err error) {
 		return l, errors.New("not a URL") // its error may quote a password
 	case u.User != nil:
 		return l, errors.New("has a user or a password: credentials belong into the environment")
-	case u.RawQuery != "" || u.Fragment != "":
+	case u.RawQuery != "" && u.RawQuery != hostStyle || u.Fragment != "":
 		return l, errors.New("has a query or a fragment")
 	}
 	bucket, prefix, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-	u.Path, u.RawPath = "", ""
-	l = Location{Bucket: bucket, Prefix: strings.Trim(prefix, "/")}
+	l = Location{Bucket: bucket, Prefix: strings.Trim(prefix, "/"), HostStyle: u.RawQuery == hostStyle}
+	u.Path, u.RawPath, u.RawQuery = "", "", ""
 	if l.Endpoint, err = ParseEndpoint(u.String()); err != nil {
 		return l, err
 	}

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -40,10 +41,22 @@ func (c *Client) Get(key string, offset, n, want int64, buffer []byte, piece fun
 		c.Close()
 		return 0, c.mismatch(r.StatusCode, "the response has %d bytes; want %d", r.ContentLength, want)
 	}
+	if n >= 0 && !beginsAt(r.Header.Get("Content-Range"), offset) {
+		c.Close()
+		return 0, c.mismatch(r.StatusCode, "the response is of the range %q; want one from %d on", c.told(r.Header.Get("Content-Range")), offset)
+	}
 	return c.content(r, offset, want, buffer, piece)
 }
 
-// content reads the body of a response.
+// beginsAt reports whether a range, as a response has it, begins at an offset.
+func beginsAt(text string, offset int64) bool {
+	text, ok := strings.CutPrefix(text, "bytes ")
+	first, _, found := strings.Cut(text, "-")
+	n, err := strconv.ParseInt(first, 10, 64)
+	return ok && found && err == nil && n == offset
+}
+
+// content reads the body of a response, which must end after what is wanted.
 func (c *Client) content(r *http.Response, offset, want int64, buffer []byte, piece func(int64, []byte) error) (got int64, err error) {
 	for got < want {
 		n, err := c.read(r, buffer[:min(int64(len(buffer)), want-got)])
@@ -62,7 +75,16 @@ func (c *Client) content(r *http.Response, offset, want int64, buffer []byte, pi
 			return got, c.lost(err)
 		}
 	}
-	c.done(r)
+	n, err := c.read(r, c.buffer[:1])
+	switch {
+	case n > 0:
+		c.Close()
+		return got, c.mismatch(r.StatusCode, "the response has more than %d bytes", want)
+	case err != io.EOF:
+		return got, c.lost(err)
+	case r.Close:
+		c.Close()
+	}
 	return got, nil
 }
 
@@ -210,21 +232,27 @@ func (c *Client) List(prefix, next string, flat bool, most int) (p Page, err err
 	}
 	q = strconv.AppendInt(append(q, "list-type=2&max-keys="...), int64(most), 10)
 	c.query = appendEscaped(append(q, "&prefix="...), prefix, false)
-	b, err := c.page()
+	b, err := c.page("ListBucketResult")
 	if err != nil {
 		return p, err
 	}
 	for key := range elements(b, "Key") {
 		p.Keys = append(p.Keys, key)
 	}
-	if element(b, "IsTruncated") == "true" {
-		p.Next = element(b, "NextContinuationToken")
+	if element(b, "IsTruncated") != "true" {
+		return p, nil
+	}
+	if p.Next = element(b, "NextContinuationToken"); p.Next == "" || p.Next == next {
+		return Page{}, c.mismatch(http.StatusOK, noEnd)
 	}
 	return p, nil
 }
 
-// page returns what a request to the bucket itself responds.
-func (c *Client) page() ([]byte, error) {
+// noEnd is what is wrong with a list that cannot be read to its end.
+const noEnd = "the store has sent a part of a list without where the next one begins"
+
+// page returns a list of what is in the bucket: a document whose root is an element of that name.
+func (c *Client) page(root string) ([]byte, error) {
 	r, err := c.do(call{method: http.MethodGet})
 	if err != nil {
 		return nil, err
@@ -232,7 +260,11 @@ func (c *Client) page() ([]byte, error) {
 	if err := c.expect(r, http.StatusOK); err != nil {
 		return nil, err
 	}
-	return c.document(r, maxPage)
+	b, err := c.document(r, maxPage)
+	if err == nil && !bytes.Contains(b, []byte("<"+root)) {
+		err = c.mismatch(r.StatusCode, "the store has not sent a %s", root) // but a list of buckets, or a page for people
+	}
+	return b, err
 }
 
 // An Upload is one in parts that is neither complete nor aborted.
@@ -250,7 +282,7 @@ func (c *Client) Uploads(prefix string, after Upload) (all []Upload, next Upload
 		q = appendEscaped(append(q, "&upload-id-marker="...), after.ID, false)
 	}
 	c.query = append(q, "&uploads="...)
-	b, err := c.page()
+	b, err := c.page("ListMultipartUploadsResult")
 	if code(err) == "NoSuchUpload" { // of stores that have none at all
 		return nil, next, nil
 	}
@@ -262,6 +294,9 @@ func (c *Client) Uploads(prefix string, after Upload) (all []Upload, next Upload
 	}
 	if element(b, "IsTruncated") == "true" {
 		next = Upload{element(b, "NextKeyMarker"), element(b, "NextUploadIdMarker")}
+		if next.Key == "" || next == after {
+			return nil, Upload{}, c.mismatch(http.StatusOK, noEnd)
+		}
 	}
 	return all, next, nil
 }

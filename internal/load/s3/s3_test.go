@@ -200,8 +200,11 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if text := fmt.Sprintf("%v %+v %#v", other, struct{ C s3.Credentials }{other}, &other); strings.Contains(text, "s3cr3t") || strings.Contains(text, "token") {
-		t.Error(text)
+	store := s3.StoreOf(s.Client(t, func(c *s3.Config) { c.Credentials = other }))
+	for _, v := range []any{other, &other, struct{ C s3.Credentials }{other}, struct{ c s3.Credentials }{other}, store, *store, s3.SignerOf(store.Client())} {
+		if text := fmt.Sprintf("%v %+v %#v %s", v, v, v, v); strings.Contains(text, "s3cr3t") || strings.Contains(text, "token") {
+			t.Errorf("%T: %s", v, text)
+		}
 	}
 }
 
@@ -222,6 +225,8 @@ func TestTroubles(t *testing.T) {
 		"half":      {s3test.Half, s3.Connection, true},
 		"short":     {s3test.Short, s3.Mismatch, true},
 		"whole":     {s3test.Whole, s3.Mismatch, true},
+		"long":      {s3test.Long, s3.Mismatch, true},
+		"shifted":   {s3test.Shifted, s3.Mismatch, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -282,7 +287,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// TestUntrusted: a certificate that nobody vouches for is refused, and so is redirection.
+// TestUntrusted: a certificate that nobody vouches for is refused.
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	s := s3test.Start(t, "-tls", filepath.Join(t.TempDir(), "ca.pem"))
@@ -296,7 +301,7 @@ func TestCredentials(t *testing.T) {
 	t.Parallel()
 	file := "# comment\n[default]\naws_access_key_id = A\naws_secret_access_key=B\n\n[ other ]\naws_access_key_id = C\naws_secret_access_key = D\naws_session_token = E=F\n[half]\naws_access_key_id = G\n"
 	want, _ := s3.NewCredentials("C", "D", "E=F")
-	if got, err := s3.SharedCredentials(file, "other"); err != nil || got != want {
+	if got, err := s3.SharedCredentials(file, "other"); err != nil || !s3.Same(got, want) {
 		t.Error(err)
 	}
 	for _, profile := range []string{"half", "none"} {
@@ -318,6 +323,8 @@ func TestLocation(t *testing.T) {
 	for text, want := range map[string]s3.Location{
 		"https://S3.example.com:443/bench/": {Endpoint: "https://s3.example.com", Bucket: "bench"},
 		"http://[::1]:9000/bench/a/b":       {Endpoint: "http://[::1]:9000", Bucket: "bench", Prefix: "a/b"},
+		"https://h/bench/team%2541/a b%3Fé": {Endpoint: "https://h", Bucket: "bench", Prefix: "team%41/a b?é"},
+		"https://h/bench?path_style=false":  {Endpoint: "https://h", Bucket: "bench", HostStyle: true},
 	} {
 		got, err := s3.ParseLocation(text)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {

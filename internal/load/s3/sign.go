@@ -45,7 +45,7 @@ func (s *signer) at(now time.Time) {
 	s.stamp = now.UTC().AppendFormat(s.stamp[:0], stampFormat)
 	if day := string(s.stamp[:8]); day != s.day {
 		s.day = day
-		key := []byte("AWS4" + s.credentials.secret)
+		key := []byte("AWS4" + s.credentials.open().secret)
 		for _, part := range []string{day, s.region, "s3", "aws4_request"} {
 			h := hmac.New(sha256.New, key)
 			h.Write([]byte(part))
@@ -59,6 +59,7 @@ func (s *signer) at(now time.Time) {
 // appendHeaders appends the headers that sign a request: of a path and a query that are encoded and in
 // order, and of a payload with that hash. The header Host is written by the caller.
 func (s *signer) appendHeaders(b []byte, method, host string, path, query []byte, payload string) []byte {
+	own := s.credentials.open()
 	signed := "host;x-amz-content-sha256;x-amz-date"
 	c := append(append(s.canonical[:0], method...), '\n')
 	c = append(append(c, path...), '\n')
@@ -66,9 +67,9 @@ func (s *signer) appendHeaders(b []byte, method, host string, path, query []byte
 	c = append(append(append(c, "host:"...), host...), '\n')
 	c = append(append(append(c, "x-amz-content-sha256:"...), payload...), '\n')
 	c = append(append(append(c, "x-amz-date:"...), s.stamp...), '\n')
-	if s.credentials.token != "" {
+	if own.token != "" {
 		signed = "host;x-amz-content-sha256;x-amz-date;x-amz-security-token"
-		c = append(append(append(c, "x-amz-security-token:"...), s.credentials.token...), '\n')
+		c = append(append(append(c, "x-amz-security-token:"...), own.token...), '\n')
 	}
 	c = append(append(append(append(c, '\n'), signed...), '\n'), payload...)
 	hashed := s.sumHex(s.digest, c)
@@ -80,10 +81,10 @@ func (s *signer) appendHeaders(b []byte, method, host string, path, query []byte
 
 	b = append(append(append(b, "X-Amz-Content-Sha256: "...), payload...), "\r\nX-Amz-Date: "...)
 	b = append(append(b, s.stamp...), "\r\n"...)
-	if s.credentials.token != "" {
-		b = append(append(append(b, "X-Amz-Security-Token: "...), s.credentials.token...), "\r\n"...)
+	if own.token != "" {
+		b = append(append(append(b, "X-Amz-Security-Token: "...), own.token...), "\r\n"...)
 	}
-	b = append(append(append(b, "Authorization: "+algorithm+" Credential="...), s.credentials.id...), '/')
+	b = append(append(append(b, "Authorization: "+algorithm+" Credential="...), own.id...), '/')
 	b = append(append(append(append(b, s.scope...), ", SignedHeaders="...), signed...), ", Signature="...)
 	return append(append(b, s.sumHex(s.key, c)...), "\r\n"...)
 }

@@ -34,19 +34,18 @@ func TestHosts(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		url                       string
-		pathStyle                 bool
 		host, path, address, name string
 	}{
-		{"https://s3.example.com:9000/bench", true, "s3.example.com:9000", "/bench/", "s3.example.com:9000", "s3.example.com"},
-		{"https://s3.example.com/bench", false, "bench.s3.example.com", "/", "bench.s3.example.com:443", "bench.s3.example.com"},
-		{"https://s3.example.com:9000/bench", false, "bench.s3.example.com:9000", "/", "bench.s3.example.com:9000", "bench.s3.example.com"},
-		{"https://[::1]:9000/bench", true, "[::1]:9000", "/bench/", "[::1]:9000", "::1"},
+		{"https://s3.example.com:9000/bench", "s3.example.com:9000", "/bench/", "s3.example.com:9000", "s3.example.com"},
+		{"https://s3.example.com/bench?path_style=false", "bench.s3.example.com", "/", "bench.s3.example.com:443", "bench.s3.example.com"},
+		{"https://s3.example.com:9000/bench?path_style=false", "bench.s3.example.com:9000", "/", "bench.s3.example.com:9000", "bench.s3.example.com"},
+		{"https://[::1]:9000/bench", "[::1]:9000", "/bench/", "[::1]:9000", "::1"},
 	} {
 		l, err := ParseLocation(test.url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := NewStore(Config{Location: l, PathStyle: test.pathStyle})
+		s, err := NewStore(Config{Location: l})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 type Config struct {
 	Location
 	Region      string
-	PathStyle   bool // the bucket is in the path and not in the name of the host
 	Credentials Credentials
 	CA          []byte        // certificates in PEM that the store's is signed by; nil: those of the system
 	Timeout     time.Duration // within which something has to be sent or received
@@ -25,11 +24,10 @@ type Config struct {
 // A Store is a bucket as all its clients see it. It may be used by several goroutines.
 type Store struct {
 	Config
-	credentials Credentials
-	host        string // of the header
-	address     string // to dial
-	path        string // before a key: / or /BUCKET/
-	tls         *tls.Config
+	host    string // of the header
+	address string // to dial
+	path    string // before a key: / or /BUCKET/
+	tls     *tls.Config
 }
 
 // NewStore returns a store. It does not reach for it.
@@ -38,11 +36,11 @@ func NewStore(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Config: c, credentials: c.Credentials, host: u.Host, path: "/"}
-	if c.PathStyle {
-		s.path = "/" + c.Bucket + "/"
-	} else {
+	s := &Store{Config: c, host: u.Host, path: "/"}
+	if c.HostStyle {
 		s.host = c.Bucket + "." + u.Host
+	} else {
+		s.path = "/" + c.Bucket + "/"
 	}
 	port := u.Port()
 	if port == "" {
@@ -63,7 +61,14 @@ func NewStore(c Config) (*Store, error) {
 	return s, nil
 }
 
+// Within returns the same store with a timeout that is no longer than limit.
+func (s *Store) Within(limit time.Duration) *Store {
+	within := *s
+	within.Timeout = min(s.Timeout, limit)
+	return &within
+}
+
 // Client returns a client, which is not connected yet.
 func (s *Store) Client() *Client {
-	return &Client{store: s, signer: newSigner(s.credentials, s.Region), buffer: make([]byte, 4<<10)}
+	return &Client{store: s, signer: newSigner(s.Credentials, s.Region), buffer: make([]byte, 4<<10)}
 }

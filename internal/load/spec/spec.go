@@ -146,7 +146,6 @@ type ObjectStore struct {
 	Endpoint    string // "": that of the first bucket of the agent
 	Bucket      string // "": likewise
 	Region      string
-	PathStyle   bool
 	PartSize    int64         // larger objects are uploaded in parts of this size
 	Page        int           // objects of a page of a list
 	Timeout     time.Duration // within which something has to be sent or received

@@ -110,7 +110,7 @@ func TestObjectStore(t *testing.T) {
 	if got, err = spec.Parse([]byte("{name: least, engine: s3, files: [{name: data, count: 1, size: 1}], mix: [{operation: read}]}")); err != nil {
 		t.Fatal(err)
 	}
-	want = &spec.ObjectStore{Region: "us-east-1", PathStyle: true, PartSize: 16 << 20, Page: 1000, Timeout: 30 * time.Second}
+	want = &spec.ObjectStore{Region: "us-east-1", PartSize: 16 << 20, Page: 1000, Timeout: 30 * time.Second}
 	if diff := cmp.Diff(want, got.S3); diff != "" {
 		t.Error(diff)
 	}

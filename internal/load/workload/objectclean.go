@@ -20,6 +20,7 @@ import (
 const (
 	deleters     = 16 // requests at the same time
 	cleanTries   = 6
+	cleanFor     = 10 * time.Second      // after which a request is not tried again
 	firstPause   = 50 * time.Millisecond // doubled each time
 	maxAbandoned = 1 << 20               // uploads that are looked for
 	maxUnreached = deleters              // objects for which the store was out of reach, until it is given up
@@ -34,7 +35,7 @@ type objectCleaner struct {
 	client  *s3.Client
 	uploads map[string][]string // ids, by name
 	names   chan string
-	seen    atomic.Uint64 // objects, there or not
+	seen    atomic.Uint64 // objects, there or not, and pages of lists
 
 	mu        sync.Mutex
 	report    *loadpb.CleanupReport
@@ -48,11 +49,11 @@ func cleanObjects(ctx context.Context, job Job, progress func(*loadpb.Progress))
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	c := &objectCleaner{ctx: ctx, giveUp: giveUp, report: &loadpb.CleanupReport{}, uploads: map[string][]string{}, names: make(chan string, 1024)}
-	l, err := newLayout(job)
-	if err != nil {
+	var err error
+	if c.layout, err = cleaningLayout(job); err != nil {
 		return c.report, err
 	}
-	c.layout, c.client = l, l.store.Client()
+	c.client = c.store.Client()
 	defer c.client.Close()
 	stop := each(time.Second, func() { progress(&loadpb.Progress{Phase: "cleanup", Done: c.seen.Load()}) })
 	defer stop()
@@ -69,6 +70,15 @@ func cleanObjects(ctx context.Context, job Job, progress func(*loadpb.Progress))
 	return c.report, err
 }
 
+// cleaningLayout returns the layout of a job, whose store is not waited for as long as the job may say.
+func cleaningLayout(job Job) (*layout, error) {
+	l, err := newLayout(job)
+	if err == nil {
+		l.store = l.store.Within(promptly)
+	}
+	return l, err
+}
+
 // begin is called with the head of the manifest.
 func (c *objectCleaner) begin(h manifestHead) error {
 	if h.RunID != c.job.RunID || h.Root != c.job.Root || h.Target != c.target {
@@ -78,11 +88,17 @@ func (c *objectCleaner) begin(h manifestHead) error {
 		return nil
 	}
 	err := c.findUploads()
-	if kind := s3.KindOf(err); err == nil || kind == s3.Connection || kind == s3.TimedOut {
+	if err == nil || unreached(err) {
 		return err
 	}
 	c.left(err) // the objects can be deleted nevertheless
 	return nil
+}
+
+// unreached reports whether an error means that the store is out of reach.
+func unreached(err error) bool {
+	kind := s3.KindOf(err)
+	return kind == s3.Connection || kind == s3.TimedOut
 }
 
 // inParts reports whether there are objects that are uploaded in parts. Where there are none, a store need not know
@@ -108,13 +124,14 @@ func (c *objectCleaner) findUploads() error {
 		if err != nil {
 			return err
 		}
+		c.seen.Add(1)
 		after = next
 		for _, u := range page {
 			if name, ok := c.relative(u.Key); ok {
 				c.uploads[name] = append(c.uploads[name], u.ID)
 			}
 		}
-		if n += len(page); after.Key == "" || len(page) == 0 {
+		if n += max(len(page), 1); after.Key == "" {
 			return nil
 		}
 		if n > maxAbandoned {
@@ -138,6 +155,9 @@ func (c *objectCleaner) line(kind byte, name string) error {
 	case 'm':
 		if err := c.sweep(name); err != nil {
 			c.left(err)
+			if unreached(err) {
+				c.giveUp(errUnreached) // the next folder would take as long, and nothing goes on meanwhile
+			}
 		}
 	}
 	return c.ctx.Err() // also where the rest would be in vain
@@ -160,6 +180,7 @@ func (c *objectCleaner) sweep(dir string) error {
 		if err != nil {
 			return err
 		}
+		c.seen.Add(1)
 		for _, key := range p.Keys {
 			if name, ok := c.relative(key); ok && madeBy(path.Base(name), c.job.AgentIndex) {
 				c.names <- name
@@ -172,7 +193,8 @@ func (c *objectCleaner) sweep(dir string) error {
 	}
 }
 
-// work deletes objects and aborts their uploads.
+// work aborts the uploads of objects and deletes them: in this order, since an upload that is being completed becomes
+// an object.
 func (c *objectCleaner) work() {
 	client := c.store.Client()
 	defer client.Close()
@@ -180,10 +202,11 @@ func (c *objectCleaner) work() {
 		if c.ctx.Err() != nil {
 			continue // so that nobody waits
 		}
-		err := c.try(client, func() error { return client.Delete(c.base + name) })
+		var err error
 		for _, id := range c.uploads[name] {
 			err = errors.Join(err, c.try(client, func() error { return client.Abort(c.base+name, id) }))
 		}
+		err = errors.Join(err, c.try(client, func() error { return client.Delete(c.base + name) }))
 		c.seen.Add(1)
 		if err != nil {
 			c.left(err)
@@ -197,6 +220,7 @@ func (c *objectCleaner) work() {
 
 // try calls f, again if the store may be able to do later what it has not done.
 func (c *objectCleaner) try(client *s3.Client, f func() error) (err error) {
+	began := time.Now()
 	for i := range cleanTries {
 		err = f()
 		switch s3.KindOf(err) {
@@ -205,7 +229,7 @@ func (c *objectCleaner) try(client *s3.Client, f func() error) (err error) {
 			return err
 		}
 		client.Close()
-		if i == cleanTries-1 || !sleep.For(c.ctx, firstPause<<i) {
+		if i == cleanTries-1 || time.Since(began) > cleanFor || !sleep.For(c.ctx, firstPause<<i) {
 			return err
 		}
 	}
@@ -216,7 +240,7 @@ func (c *objectCleaner) left(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.report.LeftFiles++
-	if kind := s3.KindOf(err); kind == s3.Connection || kind == s3.TimedOut {
+	if unreached(err) {
 		if c.unreached++; c.unreached == maxUnreached {
 			c.giveUp(errUnreached)
 		}

@@ -49,7 +49,7 @@ func (l *layout) openStore() (root string, err error) {
 	}
 	o := l.test.S3 // it is there with the engine s3
 	l.store, err = s3.NewStore(s3.Config{
-		Location: location, Region: o.Region, PathStyle: o.PathStyle, Credentials: credentials, CA: ca,
+		Location: location, Region: o.Region, Credentials: credentials, CA: ca,
 		Timeout: o.Timeout, PartSize: o.PartSize, SignPayload: o.SignPayload,
 	})
 	if err != nil {
@@ -67,9 +67,17 @@ func (l *layout) storeFault(err error) error {
 	return &fault{codeOf(err), "s3", "", err}
 }
 
+// promptly is how long a store may let wait where nothing is measured: in a plan, and in a cleanup, which has to try
+// again and to give up before the agent takes it for one that does not go on.
+const promptly = 5 * time.Second
+
+// patience is how long a preparation waits for the store: less than the agent waits for the preparation, so that
+// the reason is known.
+func (l *layout) patience() time.Duration { return l.test.Timeouts.Prepare * 3 / 4 }
+
 // reach returns an error if the object store cannot be used.
 func (l *layout) reach() error {
-	c := l.store.Client()
+	c := l.store.Within(promptly).Client()
 	defer c.Close()
 	_, err := l.look(c)
 	return err
@@ -87,7 +95,7 @@ func (l *layout) look(c *s3.Client) (s3.Page, error) {
 
 // openBucket begins the manifest, after it has seen that nobody has used the id of the run.
 func (p *preparation) openBucket() (err error) {
-	p.client = p.store.Client()
+	p.client = p.store.Within(p.patience()).Client()
 	there, err := p.look(p.client)
 	if err != nil {
 		return err
@@ -126,6 +134,7 @@ func (p *preparation) has(name string) (size int64, ok bool, err error) {
 
 // objectWriter returns what uploads the object of a file. It takes the place of writeFile.
 func (p *preparation) objectWriter(client *s3.Client) func(context.Context, *set, uint64, *content, stats.Table) (uint64, error) {
+	client.Sent = func(n int) { p.bytes.Add(uint64(n)) } // as it goes: an upload may take longer than timeouts.prepare
 	return func(_ context.Context, s *set, file uint64, c *content, latencies stats.Table) (uint64, error) {
 		size, id := s.size(file), s.content(file)
 		began := time.Now()
@@ -134,7 +143,6 @@ func (p *preparation) objectWriter(client *s3.Client) func(context.Context, *set
 			return 0, p.storeFault(err)
 		}
 		count(latencies, int(size), time.Since(began)-client.Aside)
-		p.bytes.Add(uint64(size))
 		return uint64(size), nil
 	}
 }
@@ -191,21 +199,38 @@ func (r *run) connect() error {
 		return nil
 	}
 	var all sync.WaitGroup
-	slots, errs := make(chan struct{}, connecting), make([]error, len(r.threads))
-	for i, t := range r.threads {
+	slots := make(chan struct{}, connecting)
+	ctx, stop := context.WithCancelCause(context.Background()) // at the first error, which is the cause
+	defer stop(nil)
+	for _, t := range r.threads {
 		slots <- struct{}{}
 		all.Go(func() {
-			errs[i] = t.objects.client.Connect(context.Background())
+			one, cancel := context.WithTimeout(ctx, r.patience())
+			if err := t.objects.client.Connect(one); err != nil {
+				stop(err)
+			}
+			cancel()
 			<-slots
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return r.storeFault(err)
-		}
-	}
-	return nil
+	return r.storeFault(context.Cause(ctx))
+}
+
+// waitConnected waits for the start of the run, and replaces a connection that the store has closed meanwhile.
+func (t *thread) waitConnected(start int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(start-t.clock.now()))
+	_ = t.objects.client.Connect(ctx) // the first operation tries it again, and has the error
+	cancel()
+	<-t.run.gate
+	t.now = t.clock.now()
+}
+
+// openGate lets the threads begin at the start of the run. Not each of them waits in the system, where it would keep a
+// processor from those that are to be connected.
+func (r *run) openGate() {
+	r.clock.untilParked(r.start)
+	close(r.gate)
 }
 
 func (r *run) disconnect() {

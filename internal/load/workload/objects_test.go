@@ -5,18 +5,24 @@ package workload
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl/internal/lab/s3test"
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/s3"
 )
 
 // storeJob returns a job of one agent, and what it does in a bucket.
@@ -74,7 +80,7 @@ func TestObjects(t *testing.T) {
 			}
 			s := s3test.Start(t, flags...)
 			job := storeJob(t, s.URL, `
-files: [{name: data, count: 24, size: {uniform: {min: 0B, max: 300KiB}}, tree: {width: 3}, compressible: 30}, {name: new, size: {list: [{size: 1KiB}, {size: 6MiB, weight: 1}]}}],
+files: [{name: data, count: 24, size: {uniform: {min: 0B, max: 300KiB}}, tree: {width: 3}, compressible: 30}, {name: new, size: {list: [{size: 1KiB, weight: 7}, {size: 6MiB, weight: 1}]}}],
 mix: [{operation: read, files: data, weight: 3, block: 4KiB}, {operation: read, files: data, access: sequential}, {operation: read, files: data, access: zipf},
   {operation: write, files: data}, {operation: create, files: new}, {operation: read, files: new, block: 1KiB}, {operation: delete, files: new}, {operation: stat, files: data}, {operation: list, files: data}],
 count: 300, interval: 100ms, `+test.config)
@@ -117,14 +123,20 @@ func TestKilledWithObjects(t *testing.T) {
 			s := s3test.Start(t)
 			var armed atomic.Bool
 			caught := make(chan struct{}, 100) // more than requests at once
+			var deleted sync.Map               // paths
 			url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+				if _, was := deleted.Load(r.URL.Path); was && r.URL.Query().Get("uploadId") != "" {
+					t.Errorf("%s was deleted before its upload was aborted, which may become an object between them", r.URL.Path)
+				} else if r.Method == http.MethodDelete && r.URL.RawQuery == "" && !armed.Load() {
+					deleted.Store(r.URL.Path, true)
+				}
 				if armed.Load() && r.URL.Query().Get("partNumber") == "2" {
 					caught <- struct{}{}
 					return s3test.Stall
 				}
 				return s3test.None
 			})
-			job := storeJob(t, url, "files: [{name: data, count: 12, size: 6MiB, tree: {width: 2}}], mix: [{operation: create}, {operation: delete}], s3: {part_size: 5MiB}, jobs: 2, interval: 100ms, duration: 1h")
+			job := storeJob(t, url, "files: [{name: data, count: 4, size: 6MiB, tree: {width: 2}}], mix: [{operation: create}, {operation: delete}], s3: {part_size: 5MiB}, jobs: 2, interval: 100ms, duration: 1h")
 			p := start(t, job, s.Env()...)
 			armed.Store(!running)
 			if running {
@@ -272,6 +284,38 @@ func TestStalledStore(t *testing.T) {
 	}
 }
 
+// TestStalledCleanup: a cleanup waits for a stalled store less long than its agent waits for a cleanup that does not go on, whatever
+// the file says; a store that is in trouble for a moment is tried again (L5, L9).
+func TestStalledCleanup(t *testing.T) {
+	t.Parallel()
+	job := storeJob(t, "http://127.0.0.1:1/bench", "files: [{name: data, count: 1, size: 1}], mix: [{operation: read}], s3: {timeout: 1h}")
+	job.Access = func() (s3.Credentials, []byte, error) {
+		c, err := s3.NewCredentials("A", "B", "")
+		return c, nil, err
+	}
+	l, err := cleaningLayout(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		kind  s3.Kind
+		takes time.Duration // each request
+		tries int
+	}{{s3.TimedOut, l.store.Timeout, 2}, {s3.Throttled, time.Millisecond, cleanTries}, {s3.Denied, time.Millisecond, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, began, tries := &objectCleaner{layout: l, ctx: t.Context()}, time.Now(), 0
+			err := c.try(l.store.Client(), func() error {
+				tries++
+				time.Sleep(test.takes)
+				return &s3.Error{Kind: test.kind}
+			})
+			if took := time.Since(began); s3.KindOf(err) != test.kind || tries != test.tries || took > 20*time.Second {
+				t.Errorf("%d tries in %s: %v", tries, took, err)
+			}
+		})
+	}
+}
+
 // TestSharedObjects: each agent uploads its part of a shared set, all read all of it, and each deletes its own (L3, L9).
 func TestSharedObjects(t *testing.T) {
 	t.Parallel()
@@ -310,6 +354,7 @@ func TestRefusedObjects(t *testing.T) {
 	t.Parallel()
 	s := s3test.Start(t)
 	const files = "files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read}]"
+	stalled := s.Proxy(t, func(*http.Request) s3test.Trouble { return s3test.Stall })
 	for name, test := range map[string]struct {
 		config string
 		change func(*Job)
@@ -322,6 +367,7 @@ func TestRefusedObjects(t *testing.T) {
 		"out of its prefix":  {"target: /all of, " + files, nil, s.Env(), loadpb.ErrorCode_ERROR_CODE_CONFIG_INVALID, "not beneath"},
 		"no credentials":     {files, nil, []string{"AWS_ACCESS_KEY_ID="}, loadpb.ErrorCode_ERROR_CODE_PERMISSION, "AWS_ACCESS_KEY_ID"},
 		"other credentials":  {files, nil, append(s.Env(), "AWS_SECRET_ACCESS_KEY=other"), loadpb.ErrorCode_ERROR_CODE_PERMISSION, "SignatureDoesNotMatch"},
+		"a stalled store":    {"s3: {timeout: 1h}, timeouts: {prepare: 1s}, " + files, func(j *Job) { j.Root = stalled + "/all of/it" }, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "nothing was sent or received for 750ms"},
 		"no bucket":          {files, func(j *Job) { j.Root += "x"; j.Root = strings.Replace(j.Root, "/bench", "/other", 1) }, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "NoSuchBucket"},
 		"an id that is used": {files, nil, s.Env(), loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, "already"},
 	} {
@@ -345,4 +391,106 @@ func TestRefusedObjects(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSlowPreparation: a preparation is seen to go on while a large object is on its way, and while it looks for those
+// that a shared set may have already: an agent ends one that makes no progress (L5, L9).
+func TestSlowPreparation(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	t.Run("a large object", func(t *testing.T) {
+		t.Parallel()
+		seen := make(chan struct{})
+		url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+			if r.URL.Query().Get("partNumber") == "3" {
+				<-seen
+			}
+			return s3test.None
+		})
+		p := start(t, storeJob(t, url, "files: [{name: data, count: 1, size: 11MiB}], mix: [{operation: read}], s3: {part_size: 5MiB, sign_payload: true}"), s.Env()...)
+		p.send(&enginepb.EngineCommand{Command: &enginepb.EngineCommand_Prepare{Prepare: &enginepb.Prepare{}}})
+		p.until(func(f *enginepb.EngineFrame) bool {
+			return f.GetProgress().GetBytes() >= 10<<20 && f.GetProgress().GetDone() == 0
+		})
+		close(seen)
+		if f := p.until(func(f *enginepb.EngineFrame) bool { return f.GetPrepared() != nil }); f.GetPrepared().GetBytes() != 11<<20 {
+			t.Error(f)
+		}
+		p.clean()
+	})
+	t.Run("a shared set", func(t *testing.T) {
+		t.Parallel()
+		var heads atomic.Int64
+		uploaded := make(chan struct{}, 10)
+		url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+			switch {
+			case r.Method == http.MethodHead && heads.Add(1) > 2:
+				<-uploaded
+			case r.Method == http.MethodHead:
+				time.Sleep(gathering) // as a store far away
+			case r.Method == http.MethodPut:
+				uploaded <- struct{}{}
+			}
+			return s3test.None
+		})
+		job := storeJob(t, url, "shared: true, files: [{name: data, count: 4, size: 1KiB}], mix: [{operation: read}]")
+		job.RunID = "SHARED"
+		p := start(t, job, s.Env()...)
+		if n := p.prepare().GetFiles(); n != 4 {
+			t.Error(n)
+		}
+		p.clean()
+	})
+}
+
+// TestUnlisted: what a store does not list to its end is left, and said to be: nobody may take the run for cleaned up
+// (L5, L9).
+func TestUnlisted(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	var cuts atomic.Bool
+	url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+		if cuts.Load() && r.URL.Query().Get("list-type") != "" {
+			return s3test.Endless
+		}
+		return s3test.None
+	})
+	p := start(t, storeJob(t, url, "files: [{name: data, count: 4, size: 1KiB}], mix: [{operation: create}, {operation: list}], count: 20, errors: {count: 100}"), s.Env()...)
+	p.prepare()
+	cuts.Store(true)
+	p.run(soon())
+	if _, _, f := p.finished(); f.GetError() != nil || len(f.GetErrorSamples()) == 0 {
+		t.Error(f)
+	}
+	if report := p.clean(); report.GetLeftFiles() != 1 || len(report.GetErrors()) != 1 || report.GetDeletedFiles() != 4 {
+		t.Error(report)
+	}
+	cuts.Store(false)
+	if report := p.clean(); report.GetLeftFiles() > 0 {
+		t.Error(report)
+	}
+	if keys := s3test.Keys(t, s.Client(t)); len(keys) > 0 {
+		t.Errorf("left in the bucket: %v", keys)
+	}
+}
+
+// TestWaitingRequests: requests that wait for their time take no thread of the system until it is near (L8, L9).
+func TestWaitingRequests(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	p := start(t, storeJob(t, s.URL, "files: [{name: data, count: 4, size: 1KiB}], mix: [{operation: read}], jobs: 60, rate: {operations: 100}, duration: 300ms"), s.Env()...)
+	p.prepare()
+	p.run(soon())
+	if _, _, f := p.finished(); f.GetError() != nil {
+		t.Error(f)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nThreads:")
+	if n, err := strconv.Atoi(strings.Fields(rest)[0]); err != nil || n > 45 {
+		t.Errorf("%d threads: %v", n, err)
+	}
+	p.clean()
 }

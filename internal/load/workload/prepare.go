@@ -22,6 +22,8 @@ const (
 	batch = 1024    // files that are noted in the manifest at once
 	// What is written without a sync: a long one would look like a preparation that does not go on.
 	unsynced = 64 << 20
+	// How long files are gathered for a batch: those of a shared set are looked for first, in an object store by a request each.
+	gathering = 200 * time.Millisecond
 )
 
 // prepared is what is ready for a run.
@@ -276,7 +278,7 @@ func (p *preparation) createFiles(ctx context.Context, s *set) error {
 }
 
 func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) error {
-	files := make([]uint64, 0, batch)
+	files, since := make([]uint64, 0, batch), time.Now()
 	flush := func() error {
 		if err := p.manifest.sync(); err != nil {
 			return err
@@ -288,12 +290,15 @@ func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) erro
 				return ctx.Err()
 			}
 		}
-		files = files[:0]
+		files, since = files[:0], time.Now()
 		return nil
 	}
 	for f := range p.layout.files(s) {
 		name := s.path(f)
 		if p.test.Shared {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if size, there, err := p.has(name); err != nil {
 				return err
 			} else if there && size != s.size(f) {
@@ -306,7 +311,7 @@ func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) erro
 			}
 		}
 		p.manifest.add('f', name)
-		if files = append(files, f); len(files) == batch {
+		if files = append(files, f); len(files) == batch || p.test.Shared && time.Since(since) > gathering {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -325,7 +330,7 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 	latencies := stats.Table{}
 	writer := p.writeFile
 	if p.store != nil {
-		client := p.store.Client()
+		client := p.store.Within(p.patience()).Client()
 		defer client.Close()
 		writer = p.objectWriter(client)
 	}

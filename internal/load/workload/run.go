@@ -35,6 +35,7 @@ type run struct {
 	stopped    atomic.Bool
 	operations atomic.Uint64 // about: each thread adds what it has done now and then
 	handed     chan handover
+	gate       chan struct{} // of the threads that reach an object store: closed at the start
 
 	mu      sync.Mutex
 	errors  uint64
@@ -45,7 +46,7 @@ type run struct {
 // newRun makes the threads of a run, which has no start yet.
 func newRun(p *prepared, c clock) (*run, error) {
 	t := p.test
-	r := &run{prepared: p, clock: c, handed: make(chan handover, t.Jobs)} // a thread has one on its way at most
+	r := &run{prepared: p, clock: c, handed: make(chan handover, t.Jobs), gate: make(chan struct{})} // a thread has one on its way at most
 	r.warm = int64((t.Warmup + t.Interval - 1) / t.Interval)
 	operations, weights := p.operations()
 	shared, err := &opened{}, error(nil)
@@ -314,6 +315,9 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 		}
 		emit(f)
 	})
+	if r.store != nil {
+		go r.openGate()
+	}
 	done := make(chan *thread, len(r.threads))
 	for _, t := range r.threads {
 		go func() {

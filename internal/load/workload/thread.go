@@ -93,7 +93,11 @@ func (t *thread) loop(start int64) {
 			defer t.flights.close()
 		}
 	}
-	t.wait(start, t.precise)
+	if t.objects == nil {
+		t.wait(start, true)
+	} else {
+		t.waitConnected(start)
+	}
 	t.start = start
 	t.boundary = t.run.boundary(t.slot.interval)
 	t.first.Store(t.now)
@@ -104,20 +108,24 @@ func (t *thread) loop(start int64) {
 	for t.now < t.turn || !t.look() {
 		if due := t.at(); t.period > 0 && t.now < due {
 			at := min(due, t.turn)
-			t.wait(at, t.precise && at == due)
+			t.wait(at, at == due)
 			continue
 		}
 		t.step()
 	}
 }
 
-// wait waits for a time.
-func (t *thread) wait(at int64, precise bool) {
-	if t.objects != nil {
+// wait waits for a time, which is met exactly or passed a little.
+func (t *thread) wait(at int64, exactly bool) {
+	switch {
+	case t.objects == nil:
+		t.now = t.clock.until(at, t.precise && exactly)
+	case exactly:
 		t.now = t.clock.untilParked(at)
-		return
+	default:
+		time.Sleep(time.Duration(at - t.now))
+		t.now = t.clock.now()
 	}
-	t.now = t.clock.until(at, precise)
 }
 
 // step runs one operation.
