@@ -12,20 +12,19 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 	"github.com/pawl-dev/pawl/internal/lab/contest"
+	"github.com/pawl-dev/pawl/internal/signals"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signals.New(func() {}).First(context.Background()) // no signal ends it before it has cleaned up
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

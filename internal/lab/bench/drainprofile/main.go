@@ -15,12 +15,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,13 +28,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 	"github.com/pawl-dev/pawl/internal/lab/contest"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/signals"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
 func main() {
-	heap.Govern() // as in pawl itself
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	heap.Govern()                                                   // as in pawl itself
+	ctx, stop := signals.New(func() {}).First(context.Background()) // no signal ends it before it has cleaned up
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -127,7 +126,7 @@ func withSchema(ctx context.Context, url string, f func(*bench.Postgres) error) 
 }
 
 // drain submits a backlog, and has measure drain it.
-func (p *profiler) drain(ctx context.Context, t bench.Target, measure func(drain func() error) error) error {
+func (p *profiler) drain(ctx context.Context, t bench.Target, measure func(drain func() error) error) (err error) {
 	w := bench.Select(bench.Drained)[0]
 	sizes := bench.Sizes{Jobs: p.jobs}
 	s, err := t.Open(ctx, bench.Crew{})

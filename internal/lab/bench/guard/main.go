@@ -1,8 +1,10 @@
 // Command guard compares the speed of the working tree with that of a commit, and says which
 // workloads of pawl bench became slower by more than their noise. Its exit code is 1 if one did,
-// and 2 if it could not find out.
+// and 2 if it could not find out. make and go run have one code for all failures: build it to see
+// the difference.
 //
-//	go run ./internal/lab/pgtest/run -durable -- go run ./internal/lab/bench/guard -base main
+//	go build -o bin/guard ./internal/lab/bench/guard
+//	PAWL_TEST_POSTGRES=postgres://localhost/test bin/guard -base main
 //
 // It builds both (build.go), runs them in turns, base, head, head, base and the reverse
 // (turns.go), and judges the time and the CPU time of a job (verdict.go). docs/bench.md says how.
@@ -17,16 +19,15 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/contest"
+	"github.com/pawl-dev/pawl/internal/signals"
 )
 
 // The exit codes.
@@ -38,7 +39,7 @@ const (
 func main() { os.Exit(guard()) }
 
 func guard() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signals.New(func() {}).First(context.Background()) // no signal ends it before it has cleaned up
 	defer stop()
 	code, err := run(ctx, os.Args[1:])
 	if ctx.Err() != nil {
@@ -119,11 +120,11 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := os.MkdirTemp("", "pawl-guard-")
+	dir, remove, err := folder(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	p := &plan{rounds: o.rounds, until: begun.Add(o.limit), dir: dir, progress: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%4.0fs %s\n", time.Since(begun).Seconds(), fmt.Sprintf(format, args...))
 	}}
@@ -144,16 +145,22 @@ func run(ctx context.Context, args []string) (code int, err error) {
 // prepare builds the programs, and lists what is to be measured.
 func (p *plan) prepare(ctx context.Context, o options) (r *Report, err error) {
 	r = &Report{Base: o.baseBinary, Head: o.headBinary}
-	p.base, p.head = program{"base", o.baseBinary}, program{"head", o.headBinary}
+	p.base, p.head = program{"base", o.baseBinary, true}, program{"head", o.headBinary, true}
 	if o.baseBinary == "" {
 		commit, name, err := revision(ctx, o.base)
 		if err != nil {
 			return nil, err
 		}
-		r.Base, r.Head = fmt.Sprintf("%.12s (%s)", commit, name), "working tree"
 		if p.base, p.head, err = build(ctx, commit, p.dir, p.progress); err != nil {
 			return nil, err
 		}
+		if r.Base, err = p.base.version(); err == nil {
+			r.Head, err = p.head.version()
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.Base, r.Head = fmt.Sprintf("%.12s (%s, %s)", commit, name, r.Base), fmt.Sprintf("working tree (%s)", r.Head)
 	}
 	stores := []string{"full"}
 	if o.postgres != "" {
@@ -214,7 +221,9 @@ func (r *Report) code() (int, error) {
 	switch {
 	case has(Slower):
 		return exitSlower, nil
-	case has(TooFew) || len(r.Comparisons) == 0:
+	case len(r.Comparisons) == 0:
+		return 0, errors.New("nothing was measured: a program does not know these workloads; choose others with -only")
+	case has(TooFew):
 		return 0, errors.New("too few rounds for a verdict: give more time with -limit, or fewer workloads with -only")
 	}
 	return 0, nil

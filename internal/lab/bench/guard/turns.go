@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,9 @@ import (
 
 // A program is one of the two that are compared.
 type program struct {
-	name string // base or head
-	path string
+	name  string // base or head
+	path  string
+	older bool // it may not know all workloads and flags
 }
 
 // A turn is one run of a program.
@@ -29,8 +31,12 @@ type turn struct {
 	server float64 // CPU in µs of PostgreSQL meanwhile
 }
 
-// A unsupported error is returned when a program does not know a workload or a flag.
+// An unsupported error is returned when an older program does not know a workload or a flag.
 type unsupported struct{ error }
+
+// unknown is what such a program says. Its exit code alone does not tell: it is that of a panic
+// and of a refused connection, too.
+var unknown = regexp.MustCompile(`^error: .*(no workload has this in its name|unknown flag)`)
 
 // A plan runs both programs in turns.
 type plan struct {
@@ -43,9 +49,6 @@ type plan struct {
 	progress   func(format string, args ...any)
 	refused    []string // workloads that a program does not know, with what it says
 }
-
-// usage is the exit code of a program that does not know its arguments.
-const usage = 2
 
 // run measures round by round, all cells in each, so that a disturbance of a minute costs each
 // of them a round and none of them all.
@@ -70,7 +73,7 @@ func (p *plan) run(ctx context.Context) error {
 	return nil
 }
 
-// warm runs each cell once with each program, and removes those that one of them does not know.
+// warm runs each cell once with each program, and removes those that an older one does not know.
 func (p *plan) warm(ctx context.Context) (err error) {
 	p.cells = slices.DeleteFunc(p.cells, func(c *cell) bool {
 		for _, who := range []program{p.base, p.head} {
@@ -139,8 +142,9 @@ func (p *plan) turn(ctx context.Context, c *cell, who program) (t turn, err erro
 		if ctx.Err() != nil {
 			return t, context.Cause(ctx)
 		}
-		err = fmt.Errorf("%s: %v: %w: %s", who.name, args, err, errorLine(said.String()))
-		if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == usage {
+		line := errorLine(said.String())
+		err = fmt.Errorf("%s: %v: %w: %s", who.name, args, err, line)
+		if who.older && unknown.MatchString(line) {
 			return t, unsupported{err}
 		}
 		return t, err
@@ -159,11 +163,11 @@ func (p *plan) turn(ctx context.Context, c *cell, who program) (t turn, err erro
 }
 
 // errorLine returns the line in which a program says what is wrong: progress comes before it, and
-// a hint may follow.
+// a hint may follow. Of a crash it is the first line: stacks follow.
 func errorLine(said string) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	for _, l := range lines {
-		if strings.HasPrefix(l, "error: ") {
+		if strings.HasPrefix(l, "error: ") || strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") {
 			return l
 		}
 	}

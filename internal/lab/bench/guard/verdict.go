@@ -36,14 +36,16 @@ func effect(blocks []block) float64 {
 
 const resamples = 200
 
-// noise returns what the effect of a program against itself is below in 95 of 100 cases, as far
-// as these blocks tell: the two runs of each program in each block are compared, and medians of
-// random ones of these differences are taken, as many as there are blocks (a bootstrap). One run
-// against another varies as the square root of two times what an effect does.
+// noise returns what the effect of a program against itself is below in about 94 of 100 cases, as
+// far as these blocks tell: the two runs of each program in each block are compared, and medians of
+// random ones of these differences are taken, as many as there are blocks (a bootstrap). Of runs
+// with the deviation s, normally distributed, a difference of two has sqrt(2) s, and an effect,
+// which is a difference of two minima of two, sqrt(2 (1 - 1/pi)) s.
 func noise(blocks []block, r *rand.Rand) float64 {
+	less := math.Sqrt(1 - 1/math.Pi)
 	var pairs []float64
 	for _, b := range blocks {
-		pairs = append(pairs, math.Log(b.base[1]/b.base[0])/math.Sqrt2, math.Log(b.head[1]/b.head[0])/math.Sqrt2)
+		pairs = append(pairs, less*math.Log(b.base[1]/b.base[0]), less*math.Log(b.head[1]/b.head[0]))
 	}
 	medians, sample := make([]float64, resamples), make([]float64, len(blocks))
 	for i := range medians {
@@ -91,14 +93,15 @@ func chance(blocks []block, sign float64, r *rand.Rand) float64 {
 // tiny is a difference of sums of the same numbers in another order.
 const tiny = 1e-9
 
-// limited returns the effects of all splits, each at most three times the median of those measured.
+// limited returns the effects of all splits, each at most twice the median of the blocks' largest,
+// which is the same whichever runs are called those of the base.
 func limited(blocks []block, sign float64) [][len(splits)]float64 {
 	all, sizes := make([][len(splits)]float64, len(blocks)), make([]float64, len(blocks))
 	for i, b := range blocks {
 		all[i] = b.effects()
-		sizes[i] = math.Abs(all[i][0])
+		sizes[i] = slices.Max(all[i][:]) // of two opposite splits one is positive
 	}
-	most := 3 * median(sizes)
+	most := 2 * median(sizes)
 	for i := range all {
 		for j, e := range all[i] {
 			all[i][j] = sign * max(-most, min(most, e))

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -138,5 +139,55 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("%+v; want %s", c, tt.want)
 			}
 		})
+	}
+}
+
+// TestNoise: of a program compared with itself the effect is below the noise as often as
+// docs/bench.md says, where no run was disturbed.
+func TestNoise(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, rounds := range []int{4, 6, 8, 12} {
+		const cases = 2000
+		below := 0
+		for range cases {
+			list := make([]block, rounds)
+			for i := range list {
+				run := func() float64 { return math.Exp(0.05 * r.NormFloat64()) }
+				list[i] = block{[2]float64{run(), run()}, [2]float64{run(), run()}}
+			}
+			if math.Abs(effect(list)) <= noise(list, r) {
+				below++
+			}
+		}
+		t.Logf("%d rounds: below in %d of %d cases", rounds, below, cases)
+		if below < cases*92/100 || below > cases*98/100 {
+			t.Errorf("%d rounds: below in %d of %d cases", rounds, below, cases)
+		}
+	}
+}
+
+// TestALimitDoesNotKnowTheNames: a permutation test needs a statistic that is the same function
+// of the effects whichever runs are called those of the base.
+func TestALimitDoesNotKnowTheNames(t *testing.T) {
+	t.Parallel()
+	m := machine{rand.New(rand.NewPCG(9, 10)), 0.05}
+	most := func(blocks []block) (most float64) {
+		for _, e := range limited(blocks, 1) {
+			most = max(most, slices.Max(e[:]))
+		}
+		return most
+	}
+	for range 100 {
+		blocks := m.blocks(6, 1.15)
+		want := most(blocks)
+		for i, b := range blocks {
+			runs := [4]float64{b.base[0], b.base[1], b.head[0], b.head[1]}
+			m.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+			blocks[i] = block{[2]float64(runs[:2]), [2]float64(runs[2:])}
+		}
+		if got := most(blocks); got != want {
+			t.Fatalf("the limit is %v, and %v with other names", want, got)
+		}
 	}
 }
