@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,7 +106,7 @@ type step struct {
 
 func (s *step) note(format string, args ...any) { s.task.Log.Notef(format, args...) }
 
-// attempt runs the load.
+// attempt runs the load. When ctx ends, it waits for the agents to clean up, for the grace at most.
 func (s *step) attempt(ctx context.Context) (*Output, error) {
 	src, test, err := s.load()
 	if err != nil {
@@ -120,24 +121,35 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 			s.note("what was written of the result cannot be removed: %v", err)
 		}
 	}()
+	forced, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	targets, end, err := s.agents(ctx)
 	if err != nil {
 		return nil, err
 	}
+	grace := cmp.Or(max(s.task.Limits.Grace, 0), worker.DefaultGrace)
+	defer context.AfterFunc(ctx, func() {
+		if sleep.For(forced, grace) {
+			s.note("the agents have not ended within %s, and clean up by themselves", grace)
+			cancel()
+		}
+	})()
 	j, err := s.journal(src, test)
 	if err != nil {
-		return nil, errors.Join(err, end())
+		return nil, errors.Join(err, end(forced))
 	}
 	defer func() {
 		if err := j.Close(); err != nil {
 			s.note("the journal of the run is not complete: %v", err)
 		}
 	}()
-	run, failed := s.run(ctx, controller.Config{
+	s.note("run %s of load %s", s.id, test.Name)
+	run, failed := controller.Run(forced, controller.Config{
 		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved,
 		Changed: func(v controller.View) { j.Changed(v); s.changed(v) }, Interval: func(i controller.Interval) { j.Interval(i); s.interval(i) },
 	})
-	ended := end()
+	ended := end(forced)
+	cancel()
 	if run == nil {
 		return nil, errors.Join(failed, ended)
 	}
@@ -232,7 +244,7 @@ func (s *step) withThresholds(src []byte) ([]byte, error) {
 }
 
 // agents returns the agents of the step, and what ends those that it has started.
-func (s *step) agents(ctx context.Context) ([]controller.Target, func() error, error) {
+func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Context) error, error) {
 	if len(s.Agents) == 0 {
 		root := s.Root
 		if root != "" {
@@ -241,29 +253,14 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func() error, e
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, nil)
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, slog.New(slog.NewTextHandler(s.task.Log.Stream(worker.Notes), nil)))
 	}
 	credentials, err := s.Credentials()
 	if err != nil {
 		return nil, nil, err
 	}
 	targets, err := controller.Targets(s.Agents, credentials)
-	return targets, func() error { return nil }, err
-}
-
-// run runs the load. When ctx ends, it waits for the agents to clean up, for the grace at most.
-func (s *step) run(ctx context.Context, c controller.Config) (*report.Run, error) {
-	forced, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	grace := cmp.Or(max(s.task.Limits.Grace, 0), worker.DefaultGrace)
-	defer context.AfterFunc(ctx, func() {
-		if sleep.For(forced, grace) {
-			s.note("the agents have not ended within %s, and clean up by themselves", grace)
-			cancel()
-		}
-	})()
-	s.note("run %s of load %s", s.id, c.Test.Name)
-	return controller.Run(forced, c)
+	return targets, func(context.Context) error { return nil }, err
 }
 
 // keep keeps the result of a run. Of a load that never began there is nothing to keep.
