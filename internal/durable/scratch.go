@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/private"
 )
 
 const (
@@ -148,17 +150,14 @@ func SweepScratch(in, pattern string, keep func(path string) bool) {
 			continue
 		}
 		dir := filepath.Join(in, e.Name())
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && private(info) {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && ours(info) {
 			sweepScratch(dir, info.ModTime(), keep)
 		}
 	}
 }
 
-// private reports whether something is this user's, and nobody else may write to it.
-func private(info fs.FileInfo) bool {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(s.Uid) == os.Geteuid() && info.Mode()&0o022 == 0
-}
+// ours reports whether something is this user's, and nobody else may write to it.
+func ours(info fs.FileInfo) bool { return private.Own(info) && info.Mode()&0o022 == 0 }
 
 func sweepScratch(dir string, changed time.Time, keep func(path string) bool) {
 	name := filepath.Join(dir, scratchLock)
@@ -174,7 +173,7 @@ func sweepScratch(dir string, changed time.Time, keep func(path string) bool) {
 		return
 	}
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || !private(info) {
+	if err != nil || !info.Mode().IsRegular() || !ours(info) {
 		_ = f.Close()
 		return
 	}
