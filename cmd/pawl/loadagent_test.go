@@ -127,7 +127,7 @@ func (b *loadBench) pawl(args ...string) (code int, printed string) {
 
 // TestLoadAgentCredentials: an agent that speaks TLS takes a run from whoever shows a certificate that
 // its authority has signed, or its token, and from nobody else; a controller talks to an agent only
-// whose certificate is valid. Whatever is wrong is named, and no run begins (L6).
+// whose certificate is valid. Whatever is wrong is named, and no run begins (L10).
 func TestLoadAgentCredentials(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t)

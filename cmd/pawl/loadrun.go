@@ -193,11 +193,13 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, result.Close()) }()
+	forced, done := a.signals.Second()
+	defer done()
 	targets, end, err := a.loadAgents(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer func() { err = errors.Join(err, end(forced)) }()
 	j, err := journal.Open(journal.Config{Dir: o.out, Info: journal.Info{Run: o.id, Actor: a.actor(), Program: "pawl " + version()}, Config: src, Test: test, Log: a.log})
 	if err != nil {
 		return err
@@ -208,8 +210,6 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		return err
 	}
 	defer unserved()
-	forced, done := a.signals.Second()
-	defer done()
 	shown := a.loadShown(o, test)
 	run, failed := controller.Run(forced, controller.Config{
 		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(),
@@ -272,7 +272,7 @@ func (a *app) loadFolder(o *loadRun) (*report.Folder, error) {
 }
 
 // loadAgents returns the agents of a run, and what ends those that it has started.
-func (a *app) loadAgents(ctx context.Context, o loadRun) ([]controller.Target, func() error, error) {
+func (a *app) loadAgents(ctx context.Context, o loadRun) ([]controller.Target, func(context.Context) error, error) {
 	if len(o.agents) == 0 {
 		return a.localAgents(ctx, o)
 	}
@@ -281,7 +281,7 @@ func (a *app) loadAgents(ctx context.Context, o loadRun) ([]controller.Target, f
 		return nil, nil, err
 	}
 	targets, err := controller.Targets(o.agents, credentials)
-	return targets, func() error { return nil }, err
+	return targets, func(context.Context) error { return nil }, err
 }
 
 // loadCredentials reads what the flags name. PAWL_TOKEN is for a server, and not for agents.
@@ -321,7 +321,7 @@ func readCredentials(ca, cert, key string) (c controller.Credentials, err error)
 }
 
 // localAgents starts agents on this machine.
-func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target, end func() error, err error) {
+func (a *app) localAgents(ctx context.Context, o loadRun) (_ []controller.Target, end func(context.Context) error, err error) {
 	root := ""
 	if o.root != "" {
 		if root, err = folder("--root", o.root); err != nil {

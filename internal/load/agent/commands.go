@@ -79,7 +79,7 @@ func (s *session) status() loadpb.Status {
 func (s *session) configure(config string, assignment *loadpb.Assignment) {
 	test, job, fault := s.a.examine(s.id, config, assignment)
 	if fault != nil {
-		s.finish(lifecycle.AgentInvalidConfig, fault, fault.GetMessage())
+		s.finish(lifecycle.AgentInvalidConfig, fault, "")
 		return
 	}
 	s.config, s.hash, s.assignment, s.test, s.job = config, sha256.Sum256([]byte(config)), assignment, test, job
@@ -135,13 +135,13 @@ func (s *session) schedule(at int64) {
 // invalid takes a message that is malformed or out of order.
 func (s *session) invalid(subject, format string, args ...any) {
 	e := &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_PROTOCOL, Message: fmt.Sprintf(format, args...), Subject: subject}
-	s.finish(lifecycle.AgentInvalidMessage, e, e.GetMessage())
+	s.finish(lifecycle.AgentInvalidMessage, e, "")
 }
 
 // fail ends the run with an error.
 func (s *session) fail(event machine.Event, code loadpb.ErrorCode, format string, args ...any) {
 	e := &loadpb.Error{Code: code, Message: fmt.Sprintf(format, args...)}
-	s.finish(event, e, e.GetMessage())
+	s.finish(event, e, "")
 }
 
 // move moves the machine and the trail. If the trail cannot be written, the run ends, and the next

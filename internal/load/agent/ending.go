@@ -13,7 +13,7 @@ import (
 )
 
 // finish ends the run. What follows is one step after the other: the end of the engine, the
-// cleanup, the result, the final message.
+// cleanup, the result, the final message. The reason of an error is its message.
 func (s *session) finish(event machine.Event, e *loadpb.Error, reason string) {
 	code := ""
 	if e != nil {

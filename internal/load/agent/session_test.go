@@ -330,13 +330,16 @@ func TestConfigTimeout(t *testing.T) {
 func TestLongResult(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, ends, want string
-		limits           limits
-		code             loadpb.ErrorCode
+		name, ends string
+		seconds    int
+		want       string
+		limits     limits
+		code       loadpb.ErrorCode
 	}{
-		{"intervals", "count: 1000000", "the count is not reached within 20 intervals of 1s, which is the most that a run has", limits{20, 1 << 30}, loadpb.ErrorCode_ERROR_CODE_TIMEOUT},
-		{"bytes", "duration: 1h", "the result has 1", limits{20, 1000}, loadpb.ErrorCode_ERROR_CODE_IO},
-		{"a duration has a limit of its own", "duration: 1h", "", limits{20, 1 << 30}, 0},
+		{"intervals", "count: 1000000", 25, "the count is not reached within 20 intervals of 1s, which is the most that a run has", limits{20, 1 << 30}, loadpb.ErrorCode_ERROR_CODE_TIMEOUT},
+		{"a count that is reached in the last interval", "count: 20", 20, "", limits{20, 1 << 30}, 0},
+		{"bytes", "duration: 1h", 25, "the result has 1", limits{20, 1000}, loadpb.ErrorCode_ERROR_CODE_IO},
+		{"a duration has a limit of its own", "duration: 1h", 25, "", limits{20, 1 << 30}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -344,10 +347,10 @@ func TestLongResult(t *testing.T) {
 				b.agent.limits = tt.limits
 				b.script.run = func(f *fake) {
 					n := 0
-					for ok := f.begin(); ok && n < 25; n++ {
+					for ok := f.begin(); ok && n < tt.seconds; n++ {
 						ok = f.second(n)
 					}
-					if n == 25 {
+					if n == tt.seconds {
 						f.say(finished(nil))
 					}
 				}
@@ -364,7 +367,7 @@ func TestLongResult(t *testing.T) {
 				if e := m.GetError(); e.GetCode() != tt.code || !strings.HasPrefix(e.GetMessage(), tt.want) || e.GetHint() == "" || m.GetErrorMessage() != e.GetMessage() {
 					t.Errorf("%v", m)
 				}
-				if n := len(intervals); n > 20 || n < 5 || result.GetSeconds() != float64(n) || result.GetTotals()[0].GetOperations() != uint64(n) {
+				if n := len(intervals); n > 21 || n < 5 || result.GetSeconds() != float64(n) || result.GetTotals()[0].GetOperations() != uint64(n) {
 					t.Errorf("%d intervals, %v", n, result)
 				}
 			})

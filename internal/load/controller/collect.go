@@ -25,7 +25,7 @@ import (
 
 const (
 	// maxIntervals is how many intervals an agent may send. A run by count is ended by the agent when
-	// it has spec.MaxIntervals, and some more come until its engine has ended.
+	// it has more than spec.MaxIntervals, and some more come until its engine has ended.
 	maxIntervals = spec.MaxIntervals + 1000
 
 	fetchPause = 200 * time.Millisecond

@@ -2,16 +2,19 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +29,6 @@ import (
 
 const (
 	localStart = 15 * time.Second // for a local agent to listen
-	localClean = time.Minute      // for one to clean up after one that was killed
 	localStop  = 10 * time.Second // for it to end, until it is killed
 	localPause = 10 * time.Millisecond
 	maxSaid    = 4 << 10 // bytes of what an agent that does not come up has printed
@@ -44,13 +46,10 @@ type Local struct {
 // created may still be there; their state says what that is.
 type KilledError struct {
 	Names []string
-	After time.Duration // of the request to end; 0: it was killed by somebody else
+	After time.Duration // of the request to end
 }
 
 func (e *KilledError) Error() string {
-	if e.After == 0 {
-		return fmt.Sprintf("agent %s was killed", strings.Join(e.Names, ", "))
-	}
 	return fmt.Sprintf("agent %s did not end within %s and was killed", strings.Join(e.Names, ", "), e.After)
 }
 
@@ -65,11 +64,18 @@ type localAgent struct {
 // localPattern is that of the folders of local agents.
 const localPattern = "pawl-load-*"
 
+// localPrefix is that of the names of local agents, and of their folders.
+const localPrefix = "local-"
+
 // LocalAgents starts agents, with the program pawl, that have their folders in a temporary one; end
-// ends them and removes it (clearLocal). They work beneath root, or in that folder if it is empty, and
-// may use the parts of buckets that stores has, as the flag --s3 of an agent names them. First it
-// finishes what earlier ones were killed at. The log may be nil.
-func LocalAgents(ctx context.Context, n int, program, root string, stores []string, log *slog.Logger) (_ []Target, end func() error, err error) {
+// ends them and removes it (clearLocal), and gives up cleaning up after one that has died when its
+// context ends. They work beneath root, or in that folder if it is empty, and may use the parts of
+// buckets that stores has, as the flag --s3 of an agent names them. First it finishes what earlier ones
+// were killed at. The log may be nil.
+func LocalAgents(ctx context.Context, n int, program, root string, stores []string, log *slog.Logger) (_ []Target, end func(context.Context) error, err error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	sweepLocal(ctx, program, log)
 	dir, err := durable.NewScratch("", localPattern) // short: it has sockets
 	if err != nil {
@@ -87,10 +93,10 @@ func LocalAgents(ctx context.Context, n int, program, root string, stores []stri
 	if err != nil {
 		return nil, nil, errors.Join(err, dir.Remove())
 	}
-	return l.Targets, func() error {
+	return l.Targets, func(ctx context.Context) error {
 		stopped := l.Stop()
-		if stopped == nil { // but somebody else may have killed one
-			stopped = finishAll(context.WithoutCancel(ctx), program, dir.Path)
+		if stopped == nil {
+			stopped = finishAll(ctx, program, dir.Path, log, l.died)
 		}
 		return clearLocal(dir, root, stores, stopped)
 	}, nil
@@ -109,76 +115,127 @@ func agentLine(program, id, listen, state string, roots ...string) []string {
 	return line
 }
 
-// clearLocal removes the folder of local agents that have been stopped with that error. If one was
-// killed that works elsewhere, its state stays: it says what it has left there.
+// clearLocal removes the folder of local agents that have been stopped with that error. If a run of
+// theirs is not cleaned up, their state stays: it says what is left.
 func clearLocal(dir *durable.Scratch, root string, stores []string, stopped error) error {
-	var killed *KilledError
-	if !errors.As(stopped, &killed) || root == filepath.Join(dir.Path, "root") && len(stores) == 0 {
+	left, err := unfinished(dir.Path)
+	if err == nil && len(left) == 0 {
 		return errors.Join(stopped, dir.Remove())
 	}
 	dir.Leave()
-	hint := "the next pawl load run with local agents deletes them, and so does: pawl agent --state-dir " + filepath.Join(dir.Path, killed.Names[0], "state") + " --root " + root
-	for _, s := range stores {
-		hint += " --s3 '" + s + "'"
+	if stopped == nil {
+		stopped = err
 	}
-	return &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + strings.Join(append([]string{root}, stores...), ", "), Err: stopped, Hint: hint}
+	e := &pawl.Error{Kind: pawl.Internal, Message: "files of the run may be left in " + strings.Join(append([]string{root}, stores...), ", "), Err: stopped}
+	if len(left) > 0 {
+		e.Hint = "the next pawl load run with local agents deletes them, and so does: pawl agent --state-dir " + left[0].state + " --root " + root
+		for _, s := range stores {
+			e.Hint += " --s3 '" + s + "'"
+		}
+	}
+	return e
 }
 
 // sweepLocal removes the folders of local agents that have ended without their controller. What
 // those had created that were killed, too, is deleted first.
 func sweepLocal(ctx context.Context, program string, log *slog.Logger) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	durable.SweepScratch(os.TempDir(), localPattern, func(dir string) bool {
-		if err := finishAll(ctx, program, dir); err != nil {
-			log.Warn("what a local agent that was killed had created cannot be deleted", "error", err, "state", dir)
-			return true
+		err := finishAll(ctx, program, dir, log, nil)
+		if err != nil {
+			log.Warn("what earlier local agents had created cannot be deleted; the next run with local agents tries it again, unless their folder is removed", "error", err, "folder", dir)
 		}
-		return false
+		return err != nil
 	})
 }
 
-// finishAll cleans up after the local agents of a folder that were killed. The error is a
-// *KilledError, within others.
-func finishAll(ctx context.Context, program, dir string) (err error) {
-	for state, root := range unfinished(dir) {
-		if e := finishLocal(ctx, program, state, root); e != nil {
-			name := filepath.Base(filepath.Dir(state))
-			err = errors.Join(err, fmt.Errorf("clean up in %s: %w: %w", root, &KilledError{Names: []string{name}}, e))
+// finishAll cleans up after the local agents of a folder, those of which died says why, or all.
+func finishAll(ctx context.Context, program, dir string, log *slog.Logger, died func(name string) error) error {
+	all, err := unfinished(dir)
+	for _, left := range all {
+		var why error
+		if died != nil {
+			if why = died(left.agent()); why == nil { // it has done what it could
+				continue
+			}
+		}
+		if e := finishLocal(ctx, program, left, log); e != nil {
+			err = errors.Join(err, why, fmt.Errorf("clean up in %s: %w", left.root, e))
 		}
 	}
 	return err
 }
 
-// unfinished returns the state folders of local agents that have runs to clean up, with the root of
-// each. What is in the folder of the agents goes with it.
-func unfinished(dir string) map[string]string {
-	jobs, _ := filepath.Glob(filepath.Join(dir, "local-*", "state", "runs", "*", "job.json")) // the pattern is well-formed
-	found := map[string]string{}
-	for _, name := range jobs {
-		var job workload.Job
-		if b, err := os.ReadFile(name); err == nil && json.Unmarshal(b, &job) == nil && job.Root != filepath.Join(dir, "root") {
-			found[filepath.Dir(filepath.Dir(filepath.Dir(name)))] = job.Root
+// A leftover is the state of a local agent that has a run to clean up.
+type leftover struct{ state, root string }
+
+func (l leftover) agent() string { return filepath.Base(filepath.Dir(l.state)) }
+
+// unfinished returns what is left to clean up after the local agents of a folder. What is in that folder
+// goes with it. With an error there may be more.
+func unfinished(dir string) (all []leftover, err error) {
+	agents, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range agents {
+		if !strings.HasPrefix(a.Name(), localPrefix) {
+			continue
+		}
+		state := filepath.Join(dir, a.Name(), "state")
+		root, e := unfinishedRoot(state, filepath.Join(dir, "root"))
+		if err = errors.Join(err, e); root != "" {
+			all = append(all, leftover{state, root})
 		}
 	}
-	return found
+	return all, err
 }
 
-// finishLocal has an agent clean up what one before it has left: it does so before it listens.
-func finishLocal(ctx context.Context, program, state, root string) error {
-	own := filepath.Dir(state)
+// unfinishedRoot returns the root of the run that the state of a local agent has, other than own, or "".
+// An agent has had one run.
+func unfinishedRoot(state, own string) (root string, err error) {
+	runs, err := os.ReadDir(filepath.Join(state, "runs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	for _, run := range runs {
+		var job workload.Job
+		b, e := os.ReadFile(filepath.Join(state, "runs", run.Name(), "job.json"))
+		if errors.Is(e, fs.ErrNotExist) { // nothing was started
+			continue
+		}
+		if e == nil {
+			e = json.Unmarshal(b, &job)
+		}
+		if err = errors.Join(err, e); job.Root != own {
+			root = cmp.Or(job.Root, root)
+		}
+	}
+	return root, err
+}
+
+// finishLocal has an agent clean up what one before it has left: it does so before it listens, and
+// gives up by itself if it makes no progress.
+func finishLocal(ctx context.Context, program string, left leftover, log *slog.Logger) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	log.Warn("a local agent has left what a run had created; it is being deleted", "agent", left.agent(), "root", left.root, "state", left.state)
+	own := filepath.Dir(left.state)
 	socket := filepath.Join(own, "socket")
-	a := &localAgent{name: filepath.Base(own), done: make(chan struct{})}
-	if err := a.start(agentLine(program, a.name, "unix:"+socket, state, root), io.Discard, nil); err != nil {
+	a := &localAgent{name: left.agent(), done: make(chan struct{})}
+	if err := a.start(agentLine(program, a.name, "unix:"+socket, left.state, left.root), io.Discard, nil); err != nil {
 		return err
 	}
 	l := &Local{agents: []*localAgent{a}, patience: localStop}
 	if err := errors.Join(a.serves(ctx, "unix:"+socket), l.Stop()); err != nil {
 		return err
 	}
-	if _, left := unfinished(filepath.Dir(own))[state]; left {
-		return errors.New("not everything could be deleted")
+	switch again, err := unfinished(filepath.Dir(own)); {
+	case err != nil:
+		return err
+	case slices.Contains(again, left):
+		why, _, _ := strings.Cut(a.said.String(), "\n")
+		return fmt.Errorf("not everything could be deleted: %s", why)
 	}
 	return nil
 }
@@ -193,7 +250,7 @@ func StartLocal(ctx context.Context, n int, dir string, out io.Writer, command f
 func startLocal(ctx context.Context, n int, dir string, out io.Writer, held *os.File, command func(id, listen, state string) []string) (*Local, error) {
 	l := &Local{patience: localStop}
 	for i := range n {
-		id := "local-" + strconv.Itoa(i+1)
+		id := localPrefix + strconv.Itoa(i+1)
 		own := filepath.Join(dir, id)
 		if err := os.MkdirAll(own, 0o700); err != nil {
 			return nil, errors.Join(err, l.Stop())
@@ -259,10 +316,8 @@ func (a *localAgent) wait(ctx context.Context, socket string) error {
 	}
 }
 
-// serves waits until the agent has cleaned up, and serves.
+// serves waits until the agent has cleaned up, and serves, or ctx ends.
 func (a *localAgent) serves(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, localClean)
-	defer cancel()
 	for {
 		_, err := Inspect(ctx, address, Credentials{})
 		if err == nil {
@@ -274,7 +329,7 @@ func (a *localAgent) serves(ctx context.Context, address string) error {
 		default:
 		}
 		if !sleep.For(ctx, localPause) {
-			return fmt.Errorf("it still cleans up after %s", localClean)
+			return fmt.Errorf("it was stopped while it was cleaning up: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -297,6 +352,17 @@ func (l *Local) Stop() error {
 	}
 	if len(killed) > 0 {
 		return &KilledError{killed, l.patience}
+	}
+	return nil
+}
+
+// died says how an agent has ended that has not ended by itself, or returns nil. All have ended.
+func (l *Local) died(name string) error {
+	for _, a := range l.agents {
+		if a.name != name || a.cmd.ProcessState.ExitCode() == 0 {
+			continue
+		}
+		return fmt.Errorf("agent %s has ended with %s", name, a.cmd.ProcessState)
 	}
 	return nil
 }

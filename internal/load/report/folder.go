@@ -268,7 +268,7 @@ func readAgent(files fs.FS, dir string, p *AgentPart) (*Agent, error) {
 	}
 	name := path.Join(agentsDir, p.Folder, recordsName(a.Live))
 	if _, err := fs.Stat(files, name); err != nil {
-		if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(p.Problem, noResult) {
+		if errors.Is(err, fs.ErrNotExist) && !a.Live && strings.HasPrefix(p.Problem, noResult) {
 			return a, nil
 		}
 		return nil, pawl.Errorf(pawl.Invalid, "%s is damaged: %v", dir, err)

@@ -576,6 +576,13 @@ func TestLive(t *testing.T) {
 			t.Error(row)
 		}
 	}
+	if err := os.Remove(filepath.Join(dir, "agents", got.Folder, "live.pb")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); pawl.KindOf(err) != pawl.Invalid { // and not figures without the agent
+		t.Error(err)
+	}
+	run.Agents[1].Records = file(t, live.Bytes())
 	page := pageOf(t, &run)
 	wellFormed(t, page)
 	for _, want := range []string{problem, "There is no result of 1 agent. All figures include what has come while it ran", `bad">lost, partial<`} {

@@ -38,6 +38,11 @@ func (c *checker) given(path string) bool {
 	return ok
 }
 
+// refused reports whether the value at a path was refused by itself, or a part of it.
+func (c *checker) refused(path string) bool {
+	return slices.ContainsFunc(c.e.Problems, func(p document.Problem) bool { return strings.HasPrefix(p.Key, c.e.Prefix+path) })
+}
+
 func (c *checker) target() {
 	if slices.Contains(strings.Split(c.t.Target, "/"), "..") {
 		c.e.ReportAt("target", fmt.Sprintf("%q leads out of its folder", document.Shorten(c.t.Target)), "a target is beneath a root of the agent: leave out ..")
@@ -226,6 +231,9 @@ func (s *Size) unaligned() (int64, bool) {
 func (c *checker) fits(path string, o *Operation, set *FileSet) {
 	if set.Count == 0 || !set.sized() && set.Size.Fixed == 0 && !c.given(path+".block") && o.Kind != Read && o.Kind != Write {
 		return
+	}
+	if at := fmt.Sprintf("files[%d].size", slices.IndexFunc(c.t.Files, func(f FileSet) bool { return f.Name == set.Name })); !c.given(at) || c.refused(at) {
+		return // which says enough
 	}
 	_, block := o.Block.Range()
 	_, size := set.Size.Range()

@@ -98,17 +98,29 @@ func (f *folder) make(name string) error {
 	return nil
 }
 
-// makeOpen makes a folder and opens it. Others may unmake it meanwhile.
-func (f *folder) makeOpen(name string) (made *folder, err error) {
+// again calls do until others have not deleted meanwhile what it needs.
+func again(do func() error) (err error) {
 	for range 100 {
-		if err = f.make(name); err == nil {
-			made, err = f.open(name)
-		}
-		if err == nil || classOf(err) != notFound {
+		if err = do(); err == nil || classOf(err) != notFound {
 			break
 		}
 	}
-	return made, err
+	return err
+}
+
+// makeOpen makes a folder, opens it and uses it. Others may unmake it meanwhile: then it does so again.
+func (f *folder) makeOpen(name string, use func(*folder) error) error {
+	return again(func() error {
+		if err := f.make(name); err != nil {
+			return err
+		}
+		made, err := f.open(name)
+		if err != nil {
+			return err
+		}
+		defer made.close()
+		return use(made)
+	})
 }
 
 // unmake deletes what make has created of a folder and its parents, the innermost first, as far as
@@ -148,6 +160,12 @@ func (f *folder) has(name string) (size int64, ok bool, err error) {
 		return 0, false, pathFault("examine", filepath.Join(f.name, name), err)
 	}
 	return st.Size, true, nil
+}
+
+// deleted reports whether the folder has been deleted since it was opened.
+func (f *folder) deleted() bool {
+	var st unix.Stat_t
+	return unix.Fstat(f.fd, &st) == nil && st.Nlink == 0
 }
 
 // device returns which file system a folder is on.

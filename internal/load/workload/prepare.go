@@ -104,16 +104,15 @@ func (p *preparation) open() error {
 }
 
 func (p *preparation) openIn(root *folder) error {
-	target, err := root.makeOpen(p.target)
+	var v terrain
+	err := root.makeOpen(p.target, func(target *folder) (err error) {
+		v, err = survey(target, false)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer target.close()
-	v, err := survey(target, false)
-	if err != nil {
-		return err
-	}
-	if err := v.room(p.wanted, target.name); err != nil {
+	if err := v.room(p.wanted, filepath.Join(root.name, p.target)); err != nil {
 		return err
 	}
 	if p.test.Direct {
@@ -139,19 +138,13 @@ func (p *preparation) openIn(root *folder) error {
 // makeRun makes the folder of the run and opens it; it reports whether there was none. Another agent
 // of the run that ends meanwhile may delete the target, which is empty.
 func (p *preparation) makeRun(root *folder) (made bool, err error) {
-	for range 100 {
-		target, err := root.makeOpen(p.target)
-		if err == nil {
-			if made, err = target.mkdir(p.run); err == nil {
-				p.dir, err = target.open(p.run)
-			}
-			target.close()
+	err = root.makeOpen(p.target, func(target *folder) (err error) {
+		if made, err = target.mkdir(p.run); err == nil {
+			p.dir, err = target.open(p.run)
 		}
-		if err == nil || classOf(err) != notFound {
-			return made, err
-		}
-	}
-	return false, fmt.Errorf("the folder %s is deleted again and again", filepath.Join(root.name, p.target))
+		return err
+	})
+	return made, err
 }
 
 // openRun makes the folder of the run, and that of the agent, which must be new.
