@@ -128,6 +128,9 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	if err != nil {
 		return nil, errors.Join(err, end())
 	}
+	if j.Unwritten != nil {
+		s.note("%v", j.Unwritten)
+	}
 	defer func() {
 		if err := j.Close(); err != nil {
 			s.note("the journal of the run is not complete: %v", err)
@@ -275,6 +278,10 @@ func (s *step) keep(result *report.Folder, j *journal.Journal, run *report.Run) 
 	}
 	r, err := keep(run)
 	if err != nil {
+		j.Kept(run, "")
+		if path := j.Path(); began && path != "" {
+			err = fmt.Errorf("%w; what was measured while it ran is in %s", err, console.Shell(path))
+		}
 		return &Output{}, err
 	}
 	out := &Output{Summary: r.Summary}
