@@ -102,8 +102,8 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 	if err != nil {
 		return err
 	}
-	if err := checkListen(s.metrics, false, ""); err != nil {
-		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464", s.metrics)
+	if err := checkMetrics(&s.metrics); err != nil {
+		return err
 	}
 	defer signals.IgnoreClosedPipes()()
 	m := metrics.New(version())
@@ -284,9 +284,23 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// agentMetrics serves the metrics of an agent until end is called.
+// checkMetrics checks the address that --metrics names, and makes it empty if it is for none.
+func checkMetrics(address *string) error {
+	if *address == noPort {
+		*address = ""
+	}
+	if *address == "" {
+		return nil
+	}
+	if err := daemon.CheckAddress(*address, false); err != nil {
+		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464: %s", *address, err)
+	}
+	return nil
+}
+
+// agentMetrics serves the metrics of an agent, or of a load run, until end is called.
 func (a *app) agentMetrics(ctx context.Context, address string, m *metrics.Metrics) (end func(), err error) {
-	p, err := a.openPort(address, nil, servesState, a.stderr)
+	p, err := a.openPortOf("--metrics", address, nil, servesState, a.stderr)
 	if err != nil {
 		return nil, err
 	}

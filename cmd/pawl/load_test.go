@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,5 +75,20 @@ func TestQuorumOfFewAgents(t *testing.T) {
 	var refused *pawl.Error
 	if err := (&app{}).loadRun(t.Context(), file, loadRun{local: 3}); !errors.As(err, &refused) || refused.Message != "start.quorum 5: there are 3 agents" || refused.Hint == "" {
 		t.Error(err)
+	}
+}
+
+// TestLoadMetricsPort: a port that is in use is refused by the name of the flag that has it.
+func TestLoadMetricsPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := newLoadBench(t)
+	code, printed := b.pawl("load", "run", "brief.yaml", "--metrics", l.Addr().String(), "--out", "out")
+	if code != codeUnavailable || !strings.Contains(printed, "give --metrics another one") {
+		t.Errorf("exit code %d, want %d:\n%s", code, codeUnavailable, printed)
 	}
 }

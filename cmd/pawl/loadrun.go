@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -110,8 +111,8 @@ func (o *loadRun) check(c *cobra.Command) error {
 	if o.json {
 		o.form = formJSON
 	}
-	if err := checkListen(o.metrics, false, ""); err != nil {
-		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464", o.metrics)
+	if err := checkMetrics(&o.metrics); err != nil {
+		return err
 	}
 	if err := o.checkAgents(c); err != nil {
 		return err
@@ -363,8 +364,13 @@ func (a *app) loadEnded(shown *loadShown, o *loadRun, result *report.Folder, j *
 	}
 	r, err := keep(run)
 	if err != nil { // what was measured is at least shown
-		failed, o.out = errors.Join(failed, o.unwritten(err)), ""
+		unwritten := o.unwritten(err, j.Path())
+		if errors.Is(failed, context.Canceled) { // the exit code says so, and nothing else is printed of an interrupted command
+			complain(a.stderr, unwritten)
+		}
+		failed, o.out = errors.Join(failed, unwritten), ""
 		if r, err = report.Evaluate(run); err != nil {
+			j.Kept(run, "")
 			return failed
 		}
 	}
@@ -376,11 +382,14 @@ func (a *app) loadEnded(shown *loadShown, o *loadRun, result *report.Folder, j *
 	return errors.Join(failed, err)
 }
 
-// unwritten returns the error of a result that cannot be written.
-func (o *loadRun) unwritten(err error) error {
-	e := &pawl.Error{Kind: pawl.KindOf(err), Message: "the result is not written", Err: err}
-	if len(o.agents) > 0 {
-		e.Hint = "the agents keep their results for 24 hours: FetchResult of run " + o.id + " returns them"
+// unwritten returns the error of a result that cannot be written, and where else there is something.
+func (o *loadRun) unwritten(err error, journal string) error {
+	var hints []string
+	if journal != "" {
+		hints = append(hints, "what was measured while it ran is in "+console.Shell(journal))
 	}
-	return e
+	if len(o.agents) > 0 {
+		hints = append(hints, "the agents keep their results for 24 hours: FetchResult of run "+o.id+" returns them")
+	}
+	return &pawl.Error{Kind: pawl.KindOf(err), Message: "the result is not written", Err: err, Hint: strings.Join(hints, "; ")}
 }

@@ -41,8 +41,8 @@ func (s *answering) get(t *testing.T, path string) (v loadRunView, body string) 
 }
 
 // TestServerShowsLoads: a server shows a run that another process controls while it is on, and its agent;
-// an operator ends it, which its trail says; and one whose controller is killed is lost, for those who
-// follow it, too (L7, L11).
+// an operator ends it, which its trail says; one whose controller is killed is lost, for those who
+// follow it, too; and so is one whose result cannot be written, of which what was measured is kept (L7, L11).
 func TestServerShowsLoads(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "sqlite://"+filepath.Join(t.TempDir(), "pawl.db"))
@@ -124,4 +124,24 @@ func TestServerShowsLoads(t *testing.T) {
 		t.Errorf("who has followed it has seen\n%s", body)
 	}
 	f.say("audit", "verify", "--file", filepath.Join(runs, ".second.live"))
+
+	third := f.start("load", "run", file, "--out", filepath.Join(runs, "third"))
+	f.until("the third run is on", func() bool {
+		v, _ := s.get(t, "runs/third")
+		return v.State == "running" && v.Total.Operations > 0
+	})
+	if err := os.MkdirAll(filepath.Join(runs, "third", "in the way"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	journal := filepath.Join(runs, ".third.live")
+	if err := third.Wait(); err == nil || !strings.Contains(third.Stderr.(interface{ String() string }).String(), "what was measured while it ran is in "+journal) {
+		t.Errorf("the third run ended with %v: %s", err, third.Stderr)
+	}
+	if v, body := s.get(t, "runs/third"); v.State != "lost" || v.Reason != "it has no result: its controller could not write one" || v.Total.Operations == 0 {
+		t.Errorf("the third run is %s", body)
+	}
+	f.say("audit", "verify", "--file", journal)
 }

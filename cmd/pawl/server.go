@@ -402,12 +402,17 @@ const (
 // openPort opens the port at an address that checkListen has accepted, and prints its URL and
 // what it serves.
 func (a *app) openPort(address string, c *daemon.Certificate, what string, w io.Writer) (*daemon.Port, error) {
+	return a.openPortOf("--listen", address, c, what, w)
+}
+
+// openPortOf is openPort for an address that another flag names.
+func (a *app) openPortOf(flag, address string, c *daemon.Certificate, what string, w io.Writer) (*daemon.Port, error) {
 	p, err := daemon.OpenPort(address, c, a.log)
 	switch pawl.KindOf(err) {
 	case pawl.Unavailable:
-		return nil, hinted(err, "another process may use that port: give --listen another one, or port 0 for a free one")
+		return nil, hinted(err, "another process may use that port: give "+flag+" another one, or port 0 for a free one")
 	case pawl.Invalid:
-		return nil, usage("", "--listen %q: %s", address, err)
+		return nil, usage("", "%s %q: %s", flag, address, err)
 	}
 	if err == nil {
 		present(p, what, w)

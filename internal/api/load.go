@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -25,16 +26,16 @@ func (s *Service) loadOperations() []operation {
 		return operation{id: id, method: get, path: path, role: Viewer, everywhere: true, errors: append([]Slug{SlugNotFound, SlugConflict}, more...), tag: tag, summary: summary, detail: detail, add: add}
 	}
 	return []operation{
-		reads("list-load-runs", "/api/load/runs", "List load runs", "Lists the load runs whose results and journals are in the folder that the server was started with, newest first. One whose result cannot be read is damaged, and has the reason. One whose controller has died is lost.", does(s, s.listLoadRuns)),
+		reads("list-load-runs", "/api/load/runs", "List load runs", "Lists the load runs whose results and journals are in the folder that the server was started with, newest first. One whose result cannot be read is damaged, and has the reason. One that has begun and whose controller is gone without a result is lost.", does(s, s.listLoadRuns)),
 		reads("get-load-run", at, "Read a load run", "Reads a run: what it has measured, its load file, its thresholds and its agents, with their skew and the bound of its error. The summary is that of a run that has ended.", does(s, s.getLoadRun)),
-		reads("list-load-intervals", at+"/intervals", "List what was done in each interval", "Lists the intervals of a run, in their order, of all agents and operations together, of one operation, or of one agent of a run that has ended.", does(s, s.listLoadIntervals)),
+		reads("list-load-intervals", at+"/intervals", "List what was done in each interval", "Lists the intervals of a run, in their order, of all agents and operations together, of one operation, or of one agent of a run that has a result. The cursor of a run that is on is refused once it has ended.", does(s, s.listLoadIntervals)),
 		reads("list-load-history", at+"/history", "List every move of a load and its agents", "Lists the moves of a load (lr_) and of its agents (ag_), as its controller has sealed them. Those of an older program have none.", does(s, s.listLoadHistory)),
 		reads("get-load-report", at+"/report", "Read the report of a load run as a page", "Reads the report of a run that has ended, as one HTML page that needs nothing else.", s.addLoadReport, SlugRateLimited),
-		reads("follow-load-run", at+"/follow", "Follow a load run", "Streams a run as server-sent events, named run, agent, progress, interval and left_out, each with a line as \"pawl load run --json\" prints it, until the event end, which has the outcome; lost is that of a run whose controller has died. It begins with the last line of each kind and agent. Last-Event-ID goes on behind an event of the same run. The event bye ends it early.", s.addLoadRun, SlugRateLimited),
+		reads("follow-load-run", at+"/follow", "Follow a load run", "Streams a run as server-sent events, named run, agent, progress, interval and left_out, each with a line as \"pawl load run --json\" prints it, until the event end, which has the outcome; lost is that of a run whose controller is gone without saying how it has ended. It begins with the last line of each kind and agent. Last-Event-ID goes on behind an event of the same run. The event bye ends it early.", s.addLoadRun, SlugRateLimited),
 		reads("compare-load-runs", "/api/load/compare", "Compare two load runs", "Compares run b with run a, by operation: the change, its interval at a confidence of 95 %, and a verdict. Runs of other loads are refused, with the keys that differ, unless force is given.", does(s, s.compareLoadRuns), SlugRateLimited),
 		reads("list-load-agents", "/api/load/agents", "List load agents", "Lists the agents that the server was started with, asking each: its run, or the last one, and why it cannot be reached. One that does not reply within 3 s is not waited for.", does(s, s.listLoadAgents)),
 		{id: "abort-load-run", method: post, path: at + "/abort", role: Operator, everywhere: true, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
-			summary: "End a load run", detail: "Has the controller of a run end it: its agents stop within a second and clean up, and what was measured is kept. The trail of the run has who has asked first. The response does not wait for its end.", add: does(s, s.abortLoadRun)},
+			summary: "End a load run", detail: "Has the controller of a run end it: its agents stop within a second and clean up, and what was measured is kept. The trail of the run has who has asked first, even if the load had not begun. The response does not wait for its end.", add: does(s, s.abortLoadRun)},
 	}
 }
 
@@ -48,7 +49,7 @@ type LoadRun struct {
 	Name           string         `json:"name" doc:"That of its result, by which other operations know it."`
 	Run            *string        `json:"run_id"`
 	Load           *string        `json:"load" doc:"The name that its load file has."`
-	State          results.State  `json:"state" enum:"connecting,preparing,starting,running,ending,completed,failed,aborted,lost,damaged" doc:"lost: its controller has died. damaged: its result cannot be read."`
+	State          results.State  `json:"state" enum:"connecting,preparing,starting,running,ending,completed,failed,aborted,lost,damaged" doc:"lost: it has begun, and its controller has died or could not write the result. damaged: its result cannot be read."`
 	Reason         *string        `json:"reason" doc:"Why it ends, has failed, or is damaged."`
 	Partial        bool           `json:"partial" doc:"A part of its result is missing, or ended early."`
 	Violations     int            `json:"violations" doc:"Thresholds that were not kept."`
@@ -161,7 +162,18 @@ func (s *Service) getLoadRun(_ context.Context, in *struct{ LoadPath }) (*body[L
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.Run(in.Run)
+	d, err := loadDetail(f, in.Run)
+	if pawl.KindOf(err) == pawl.NotFound { // it may have just ended
+		d, err = loadDetail(f, in.Run)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &body[LoadDetail]{*d}, nil
+}
+
+func loadDetail(f *results.Folder, name string) (*LoadDetail, error) {
+	r, err := f.Run(name)
 	if err != nil {
 		return nil, err
 	}
@@ -171,8 +183,8 @@ func (s *Service) getLoadRun(_ context.Context, in *struct{ LoadPath }) (*body[L
 	}
 	switch {
 	case r.State == results.Damaged:
-		return &body[LoadDetail]{*d}, nil
-	case !r.State.On() && r.State != results.Lost:
+		return d, nil
+	case r.Result:
 		if d.Summary, err = f.Summary(r.Name); err != nil {
 			return nil, err
 		}
@@ -192,7 +204,7 @@ func (s *Service) getLoadRun(_ context.Context, in *struct{ LoadPath }) (*body[L
 			d.Thresholds = append(d.Thresholds, LoadThreshold{orNothing(string(t.Operation)), t.Metric, t.Limit, orNothing(t.Violation)})
 		}
 	}
-	return &body[LoadDetail]{*d}, nil
+	return d, nil
 }
 
 // partsOf returns the agents of a run that has ended, with the skew of those that have begun.
@@ -206,7 +218,7 @@ func partsOf(sum *report.Summary) []LoadPart {
 		}
 		if a.ClockProbes > 0 {
 			p.ClockOffset, p.ClockBound = &a.ClockOffset, &a.ClockBound
-			if a.Seconds > 0 {
+			if a.HasBegun() {
 				p.SkewFirst, p.SkewLast = &a.SkewFirst, &a.SkewLast
 			}
 		}
@@ -215,7 +227,7 @@ func partsOf(sum *report.Summary) []LoadPart {
 	return parts
 }
 
-func (s *Service) listLoadIntervals(_ context.Context, in *struct {
+func (s *Service) listLoadIntervals(ctx context.Context, in *struct {
 	LoadPath
 	Limit     int     `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many, at most."`
 	Cursor    string  `query:"cursor" maxLength:"2048" doc:"next of the page before, with the same other parameters."`
@@ -231,22 +243,36 @@ func (s *Service) listLoadIntervals(_ context.Context, in *struct {
 	if in.Agent != "" && in.Operation != "" {
 		return nil, pawl.Errorf(pawl.Invalid, "agent %.50q and operation %q: want one of them", in.Agent, in.Operation)
 	}
+	r, err := f.Run(in.Run)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.scanned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	of := fmt.Sprintf("%s %t ", r.ID, r.Result) // a place is one in another file once there is a result
 	return placedPage(Window{Limit: in.Limit, Cursor: in.Cursor}, []any{"intervals", in.Run, in.Agent, in.Operation, in.From, in.To}, func(after string, limit int) ([]results.Interval, string, error) {
 		q := results.Query{Agent: in.Agent, Operation: in.Operation, From: in.From, To: in.To, Limit: limit}
 		if after != "" {
-			if q.After, err = strconv.ParseInt(after, 10, 64); err != nil || q.After <= 0 {
+			place, same := strings.CutPrefix(after, of)
+			if !same {
+				return nil, "", pawl.Errorf(pawl.Invalid, "cursor: run %.50q has ended since that page, or is another one: begin with the first page", in.Run)
+			}
+			if q.After, err = strconv.ParseInt(place, 10, 64); err != nil || q.After <= 0 {
 				return nil, "", pawl.Errorf(pawl.Invalid, "cursor: want the next of a page")
 			}
 		}
-		items, next, err := f.Intervals(in.Run, q)
+		items, next, err := f.Intervals(ctx, &r, q)
 		if err != nil || next == 0 {
 			return items, "", err
 		}
-		return items, strconv.FormatInt(next, 10), nil
+		return items, of + strconv.FormatInt(next, 10), nil
 	})
 }
 
-func (s *Service) listLoadHistory(_ context.Context, in *struct {
+func (s *Service) listLoadHistory(ctx context.Context, in *struct {
 	LoadPath
 	Window
 }) (*body[page[pawl.Transition]], error) {
@@ -254,8 +280,13 @@ func (s *Service) listLoadHistory(_ context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	done, err := s.scanned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	var all []pawl.Transition
-	if err := f.History(in.Run, func(e *audit.Entry) error {
+	if err := f.History(ctx, in.Run, func(e *audit.Entry) error {
 		all = append(all, pawl.TransitionOf(e))
 		return nil
 	}); err != nil {
@@ -298,6 +329,19 @@ func (s *Service) evaluated() (done func(), err error) {
 		p := Problemf(SlugRateLimited, "%d results of loads are being evaluated, as many as may at once", cap(s.evaluating))
 		p.RetryAfter = time.Second
 		return nil, p
+	}
+}
+
+// maxScanned is how many journals, trails and intervals are read at once: they may be long.
+const maxScanned = 4
+
+// scanned waits for a place to read what may be long, until done is called.
+func (s *Service) scanned(ctx context.Context) (done func(), err error) {
+	select {
+	case s.scanning <- struct{}{}:
+		return func() { <-s.scanning }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

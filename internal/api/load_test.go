@@ -110,7 +110,9 @@ func driveLoads(t *testing.T, d *drive) {
 	if a := d.want(200, "GET", runs+"?state=running,damaged&load=small", ""); a.field(t, "items.0.name") != "now" || a.field(t, "items.0.agent_count") != 2.0 {
 		t.Errorf("%s", a.body)
 	}
-	d.want(200, "GET", runs+"?q=0003", "")
+	if a := d.want(200, "GET", runs+"?q=0003", ""); len(a.field(t, "items").([]any)) != 1 || a.field(t, "items.0.name") != "other" {
+		t.Errorf("%s", a.body)
+	}
 	d.want(422, "GET", runs+"?state=gone", "")
 
 	a := d.want(200, "GET", monday, "")
@@ -293,6 +295,33 @@ func TestFollowLoad(t *testing.T) {
 		if got := s.follow(t, "now", id).status; got != 422 {
 			t.Errorf("Last-Event-ID %s: %d, want 422", id, got)
 		}
+	}
+}
+
+// TestCursorOfEnded: the places of a run that is on are none of its result, and a cursor with one is refused
+// once the run has ended (L7).
+func TestCursorOfEnded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.close()
+	s.loads = openLoads(t)
+	s.open()
+	s.loads.now.Interval(resultstest.Second(1))
+	for r, err := s.loads.folder.Run("now"); r.Seconds < 2; r, err = s.loads.folder.Run("now") { // its lines are written by and by
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const path = "/api/load/runs/now/intervals?limit=1"
+	next, _ := s.want(200, "GET", path, "").field(t, "next").(string)
+	s.want(200, "GET", path+"&cursor="+next, "")
+	if err := s.loads.now.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.loads.now = resultstest.Journal(t, s.loads.dir, "other-run", 9, resultstest.File) // which is closed at the end
+	resultstest.Write(t, s.loads.dir, "now", 4, 6, resultstest.File)
+	if a := s.want(422, "GET", path+"&cursor="+next, ""); !strings.Contains(a.field(t, "detail").(string), "has ended since that page") {
+		t.Errorf("%s", a.body)
 	}
 }
 

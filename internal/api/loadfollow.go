@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -63,6 +64,7 @@ func (s *Service) addLoadRun(to huma.API, o huma.Operation) {
 type loadFollower struct {
 	folder *results.Folder
 	run    results.Run
+	scan   func(context.Context) (done func(), err error)
 	reader *journal.Reader // nil: the run has a result
 	from   int64           // behind which event it goes on; 0: it begins anew
 	out    *eventWriter
@@ -75,7 +77,7 @@ func (s *Service) openLoad(in *LoadFollowInput) (*loadFollower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &loadFollower{folder: folder}
+	f := &loadFollower{folder: folder, scan: s.scanned}
 	if f.run, err = folder.Run(in.Run); err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (s *Service) openLoad(in *LoadFollowInput) (*loadFollower, error) {
 	if f.from, err = f.place(in.Last); err != nil {
 		return nil, err
 	}
-	if !f.run.State.On() && f.run.State != results.Lost {
+	if f.run.Result {
 		return f, nil
 	}
 	f.reader, err = folder.Follow(in.Run)
@@ -129,7 +131,7 @@ func (f *loadFollower) follow(ctx context.Context) {
 		return
 	}
 	if f.from == 0 {
-		if err := f.begin(); err != nil {
+		if err := f.begin(ctx); err != nil {
 			f.out.bye()
 			return
 		}
@@ -164,9 +166,9 @@ func (f *loadFollower) follow(ctx context.Context) {
 }
 
 // begin writes what the lines so far say that the run is.
-func (f *loadFollower) begin() error {
-	state := &journal.State{}
-	if err := f.reader.Read(state.Take); err != nil {
+func (f *loadFollower) begin(ctx context.Context) error {
+	state, err := f.state(ctx)
+	if err != nil {
 		return err
 	}
 	for _, l := range state.Lines() {
@@ -175,6 +177,19 @@ func (f *loadFollower) begin() error {
 		}
 	}
 	return f.out.flush()
+}
+
+// state reads the lines so far.
+func (f *loadFollower) state(ctx context.Context) (*journal.State, error) {
+	done, err := f.scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	state := &journal.State{}
+	return state, f.reader.Read(func(l journal.Line) error {
+		return cmp.Or(ctx.Err(), state.Take(l))
+	})
 }
 
 // errGone says that the client is gone.
@@ -190,7 +205,8 @@ func (f *loadFollower) line(l journal.Line) error {
 	return nil
 }
 
-// end writes the end of a run whose journal has none: it has a result, or its controller has died.
+// end writes the end of a run whose journal has none: it has a result, or it has none and its controller is
+// gone.
 func (f *loadFollower) end() {
 	e := journal.EndLine{Type: journal.TypeEnd, At: time.Now().UTC(), Run: f.run.ID, Outcome: string(results.Lost), Reason: results.LostReason}
 	if r, err := f.folder.Run(f.run.Name); err == nil && !r.Ended.IsZero() && r.ID == f.run.ID {

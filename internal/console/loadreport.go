@@ -118,7 +118,9 @@ func partRows(parts []report.AgentPart) [][]string {
 		}
 		skew, bound, clock := "", "", ""
 		if p.ClockProbes > 0 {
-			skew = report.LatencyText(p.SkewFirst) + " to " + report.LatencyText(p.SkewLast)
+			if p.HasBegun() {
+				skew = report.LatencyText(p.SkewFirst) + " to " + report.LatencyText(p.SkewLast)
+			}
 			bound, clock = report.LatencyText(p.ClockBound), report.LatencyText(p.ClockOffset)
 		}
 		rows = append(rows, []string{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -62,8 +63,17 @@ func Locked(f *os.File) (bool, error) {
 	}
 }
 
+// try opens the file for writing if the lock excludes others: NFS has such locks of no other files. A file
+// of somebody else, which it may only read, can be locked nevertheless where it is on a local disk.
 func try(path string, how int) (*Lock, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
+	flag := os.O_RDONLY
+	if how == syscall.LOCK_EX {
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flag|os.O_CREATE, 0o644)
+	if errors.Is(err, fs.ErrPermission) {
+		f, err = os.Open(path)
+	}
 	if err != nil {
 		return nil, err
 	}

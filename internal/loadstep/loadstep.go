@@ -148,6 +148,9 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	if err != nil {
 		return nil, errors.Join(err, end(forced))
 	}
+	if j.Unwritten != nil {
+		s.note("%v", j.Unwritten)
+	}
 	defer func() {
 		if err := j.Close(); err != nil {
 			s.note("the journal of the run is not complete: %v", err)
@@ -289,8 +292,12 @@ func (s *step) keep(result *report.Folder, j *journal.Journal, run *report.Run) 
 		where = "result in " + console.Shell(folder)
 	case err != nil:
 		err = fmt.Errorf("the result is not written: %w", err)
+		if path := j.Path(); began && path != "" {
+			err = fmt.Errorf("%w; what was measured while it ran is in %s", err, console.Shell(path))
+		}
 		var e error
 		if r, e = report.Evaluate(run); e != nil { // what was measured is at least noted
+			j.Kept(run, "")
 			return &Output{}, err
 		}
 	}

@@ -2,8 +2,11 @@ package metrics_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/controller"
@@ -65,4 +68,47 @@ func TestUnreadableLoads(t *testing.T) {
 	if text, _ := scrape(t, m); !strings.Contains(text, "\npawl_load_runs_readable 0\n") || strings.Contains(text, "\npawl_load_runs{") {
 		t.Error(text)
 	}
+}
+
+// TestLoadsThatHang: a folder that hangs holds up a scrape for a time only, and is listed once at a time; what
+// was read serves further scrapes for a while.
+func TestLoadsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New("1")
+		read := func() string { // without a network, whose time is another
+			w := httptest.NewRecorder()
+			m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			return w.Body.String()
+		}
+		lists, hangs := 0, make(chan struct{})
+		m.WatchLoads(func() ([]results.Run, error) {
+			lists++
+			<-hangs
+			return []results.Run{{State: results.Lost}}, nil
+		})
+		begun := time.Now()
+		for range 3 {
+			if text := read(); !strings.Contains(text, "\npawl_load_runs_readable 0\n") {
+				t.Error(text)
+			}
+		}
+		if took := time.Since(begun); lists != 1 || took > 7*time.Second {
+			t.Errorf("%d lists, in %s", lists, took)
+		}
+		close(hangs)
+		synctest.Wait()
+		for range 2 {
+			if text := read(); !strings.Contains(text, `pawl_load_runs{state="lost"} 1`) {
+				t.Error(text)
+			}
+		}
+		if lists != 1 {
+			t.Errorf("%d lists", lists)
+		}
+		time.Sleep(2 * time.Second)
+		read()
+		if lists != 2 {
+			t.Errorf("%d lists", lists)
+		}
+	})
 }

@@ -485,7 +485,7 @@ func (r *run) conclude(ctx context.Context, err error) (*report.Run, error) {
 func (r *run) part(a *agent) report.Agent {
 	p := report.Agent{
 		Index: a.index, Address: a.address, Info: a.info, Status: a.status, Error: a.failure,
-		Clock: a.offset, Skew: a.skew, Records: a.result, Missing: a.missing, Dropped: a.dropped,
+		Clock: a.offset, Skew: a.skew, Begun: a.hasBegun, Records: a.result, Missing: a.missing, Dropped: a.dropped,
 	}
 	live, err := r.keeper.take(a.index)
 	switch {

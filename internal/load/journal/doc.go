@@ -2,8 +2,9 @@
 // can follow the run, and end it (L7, L11).
 //
 // A [Journal] is a folder beside the result that the run is to have: of the result DIR/NAME it is
-// DIR/.NAME.live, which appears with all its files and is removed once the result is there. If the
-// controller dies it stays: what it has is what is known of that run.
+// DIR/.NAME.live, which appears with all its files and is removed once the result is there. It stays
+// if the controller dies, if the result cannot be written, and if somebody has ended a run that had not
+// begun: what it has is what is known of that run.
 //
 //	run.json     what was begun, by which process
 //	config.yaml  the load file

@@ -72,7 +72,10 @@ func (l *Lines) loop() {
 	for range l.more {
 		lines, ended := l.take()
 		for _, line := range lines {
-			l.write(line)
+			l.do(func() error { _, err := l.w.Write(line); return err })
+		}
+		if w, is := l.w.(flusher); is {
+			l.do(w.Flush)
 		}
 		if ended {
 			return
@@ -80,14 +83,18 @@ func (l *Lines) loop() {
 	}
 }
 
-func (l *Lines) write(line []byte) {
+// A flusher is a writer that writes many lines at once.
+type flusher interface{ Flush() error }
+
+// do writes, unless the writer has failed.
+func (l *Lines) do(write func() error) {
 	l.mu.Lock()
 	failed := l.err != nil
 	l.mu.Unlock()
 	if failed {
 		return
 	}
-	if _, err := l.w.Write(line); err != nil {
+	if err := write(); err != nil {
 		l.mu.Lock()
 		l.fail(err)
 		l.mu.Unlock()
@@ -100,10 +107,15 @@ func (l *Lines) take() ([][]byte, bool) {
 	lines := l.waiting
 	l.waiting = nil
 	if l.left > 0 {
-		b, _ := json.Marshal(leftOut{typeLeftOut, time.Now(), l.left}) // it has no value that JSON lacks
-		lines, l.left = append(lines, append(b, '\n')), 0
+		lines, l.left = append(lines, leftOutLine(l.left)), 0
 	}
 	return lines, l.ended
+}
+
+// leftOutLine says that n lines were left out.
+func leftOutLine(n int) []byte {
+	b, _ := json.Marshal(leftOut{typeLeftOut, time.Now(), n}) // it has no value that JSON lacks
+	return append(b, '\n')
 }
 
 // Close waits until all lines are written, and returns the first error. Nothing is put after it.

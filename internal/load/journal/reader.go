@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -44,10 +45,10 @@ type Reader struct {
 func OpenReader(root *os.Root, name string) (_ *Reader, err error) {
 	r := &Reader{}
 	if r.root, err = root.OpenRoot(name); err == nil {
-		r.live, err = r.root.Open(liveFile)
+		r.live, err = OpenFile(r.root, liveFile)
 	}
 	if err == nil {
-		r.lock, err = r.root.Open(lockFile)
+		r.lock, err = OpenFile(r.root, lockFile)
 	}
 	if err == nil {
 		return r, nil
@@ -89,7 +90,7 @@ func (r *Reader) Requested() *Request {
 }
 
 func (r *Reader) json(name string, v any) error {
-	f, err := r.root.Open(name)
+	f, err := OpenFile(r.root, name)
 	if err != nil {
 		return err
 	}
@@ -97,14 +98,31 @@ func (r *Reader) json(name string, v any) error {
 	return json.NewDecoder(io.LimitReader(f, maxSmall)).Decode(v)
 }
 
-// File opens a file of the journal.
-func (r *Reader) File(name string) (*os.File, error) { return r.root.Open(name) }
+// OpenFile opens a file of a folder for reading, and nothing else: opening a pipe would wait for a writer.
+func OpenFile(root *os.Root, name string) (*os.File, error) {
+	return openRegular(func(flag int) (*os.File, error) { return root.OpenFile(name, flag, 0) })
+}
 
-// Alive reports whether the controller lives. Lines that it has written before are there when it does
-// not any more.
+func openRegular(open func(flag int) (*os.File, error)) (*os.File, error) {
+	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: f.Name(), Err: errors.New("it is no regular file")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Alive reports whether the controller lives, as far as is known: a lock that cannot be tried may be held.
+// Lines that it has written before are there when it does not any more.
 func (r *Reader) Alive() bool {
 	held, err := durable.Locked(r.lock)
-	return held && err == nil
+	return held || err != nil
 }
 
 // Heard returns when the last line was written.
@@ -127,7 +145,10 @@ func (r *Reader) Abort(q Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(data); err == nil {
+	if err = f.Chmod(0o644); err == nil { // the controller may be another user's
+		_, err = f.Write(data)
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {

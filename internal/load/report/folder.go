@@ -261,7 +261,7 @@ func readAgent(files fs.FS, dir string, p *AgentPart) (*Agent, error) {
 		Index: p.Index, Address: p.Address, Status: statusByName(p.Status), Dropped: p.Dropped,
 		Info:  &loadpb.AgentInfo{Id: p.ID, Hostname: p.Host, Kernel: p.Kernel, Cpus: p.CPUs, MemoryBytes: p.Memory, Build: p.Build},
 		Clock: Clock{Offset: time.Duration(p.ClockOffset), Bound: time.Duration(p.ClockBound), Probes: p.ClockProbes},
-		Skew:  [2]time.Duration{time.Duration(p.SkewFirst), time.Duration(p.SkewLast)}, Live: p.Live, Missing: p.Missing,
+		Skew:  [2]time.Duration{time.Duration(p.SkewFirst), time.Duration(p.SkewLast)}, Begun: p.HasBegun(), Live: p.Live, Missing: p.Missing,
 	}
 	if e := p.Error; e != nil {
 		a.Error = &loadpb.Error{Code: loadpb.ErrorCode(loadpb.ErrorCode_value[e.Code]), Message: e.Message, Subject: e.Subject, Hint: e.Hint}

@@ -84,7 +84,7 @@ func (m model) run(t testing.TB) (Run, stats.Table) {
 			Index: i, Address: fmt.Sprintf("10.0.0.%d:7171", i+1), Status: loadpb.Status_STATUS_COMPLETED, Records: file(t, out.Bytes()), Dropped: int64(i),
 			Info:  &loadpb.AgentInfo{Id: fmt.Sprintf("node-%d", i+1), Hostname: fmt.Sprintf("host-%d", i+1), Cpus: 8, MemoryBytes: 32 << 30, Kernel: "6.18.0", Build: "pawl 1.2.3"},
 			Clock: Clock{Offset: time.Duration(i) * 5 * time.Second, Bound: 40 * time.Microsecond, Probes: 32},
-			Skew:  [2]time.Duration{time.Duration(i+1) * 100 * time.Microsecond, time.Duration(i+1) * 200 * time.Microsecond},
+			Skew:  [2]time.Duration{time.Duration(i+1) * 100 * time.Microsecond, time.Duration(i+1) * 200 * time.Microsecond}, Begun: true,
 		})
 	}
 	return run, truth

@@ -31,8 +31,9 @@ type Agent struct {
 	Error   *loadpb.Error
 	Clock   Clock
 	// Skew is how long after the coordinated start its first and its last thread have begun, by
-	// the controller's clock. Clock.Bound is its uncertainty.
+	// the controller's clock, if Begun says that they have. Clock.Bound is its uncertainty.
 	Skew    [2]time.Duration
+	Begun   bool
 	Records string // the file of its records, as FetchResult sends them; "" if there is none
 	files   fs.FS  // that Records is in; nil: those of the system
 	// Live says that there is no result, and that Records are the intervals that have come while it ran.

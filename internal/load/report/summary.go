@@ -83,6 +83,7 @@ type AgentPart struct {
 	ClockProbes int   `json:"clock_probes"`
 	SkewFirst   int64 `json:"skew_first_ns"`
 	SkewLast    int64 `json:"skew_last_ns"`
+	Begun       bool  `json:"begun"` // all its threads: the skew is known
 
 	Seconds  float64 `json:"seconds"`
 	NotBegun uint64  `json:"not_begun,omitempty"`
@@ -172,7 +173,7 @@ func (r *Report) addAgent(a *Agent, folders map[string]bool) error {
 		Index: a.Index, ID: a.Info.GetId(), Folder: folderOf(a, folders), Address: a.Address, Host: a.Info.GetHostname(), Kernel: a.Info.GetKernel(),
 		CPUs: a.Info.GetCpus(), Memory: a.Info.GetMemoryBytes(), Build: a.Info.GetBuild(), Status: statusOf(a.Status), Error: errorOf(a.Error), Dropped: a.Dropped,
 		ClockOffset: int64(a.Clock.Offset), ClockBound: int64(a.Clock.Bound), ClockProbes: a.Clock.Probes,
-		SkewFirst: int64(a.Skew[0]), SkewLast: int64(a.Skew[1]),
+		SkewFirst: int64(a.Skew[0]), SkewLast: int64(a.Skew[1]), Begun: a.Begun,
 	}
 	end := a.end()
 	p.NotBegun, p.Live, p.Problem, p.Missing = end.backlog, a.Live, problemOf(a, &end), a.Missing
@@ -196,6 +197,9 @@ func (r *Report) addAgent(a *Agent, folders map[string]bool) error {
 	r.Summary.Seconds = max(r.Summary.Seconds, p.Seconds)
 	return nil
 }
+
+// HasBegun reports whether the threads of the agent have begun, of older summaries as well.
+func (p *AgentPart) HasBegun() bool { return p.Begun || p.SkewFirst != 0 || p.SkewLast != 0 }
 
 // State returns the status of an agent for people: lost if it has not said how its run has ended, and
 // partial if its figures are not those of a whole run.
@@ -262,11 +266,14 @@ func addIntervals(table stats.Table, a *Agent) (seconds float64) {
 
 var folderPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// folderOf returns the name of an agent's folder: its id, if no other agent has it and it can be
-// the name of a folder anywhere, and its number otherwise.
+// everyone stands for all agents in tables.
+const everyone = "all"
+
+// folderOf returns the name of an agent's folder: its id, if no other agent has it, it can be
+// the name of a folder anywhere and it does not stand for all agents; and its number otherwise.
 func folderOf(a *Agent, taken map[string]bool) string {
 	name := a.Info.GetId()
-	if !folderPattern.MatchString(name) || taken[name] {
+	if !folderPattern.MatchString(name) || name == everyone || taken[name] {
 		for name = fmt.Sprintf("agent-%d", a.Index); taken[name]; {
 			name += "-"
 		}
@@ -306,7 +313,7 @@ func errorOf(e *loadpb.Error) *AgentError {
 func skewOf(run *Run) *Skew {
 	var s *Skew
 	for _, a := range run.Agents {
-		if a.Clock.Probes == 0 || a.Skew == [2]time.Duration{} {
+		if a.Clock.Probes == 0 || !a.Begun {
 			continue
 		}
 		if s == nil {

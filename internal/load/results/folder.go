@@ -3,8 +3,10 @@ package results
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -25,16 +27,32 @@ import (
 const (
 	summaryFile = "summary.json"
 	maxSummary  = 64 << 20 // bytes
+	maxFile     = 64 << 20 // bytes of any other file that is read at once
 	maxName     = 200      // bytes
 )
 
-// A Folder has the runs that are in a folder. It is safe for concurrent use.
+const (
+	maxReading = 8                // runs and lists that are read at once
+	slow       = 10 * time.Second // how long a request waits for the file system
+)
+
+// A Folder has the runs that are in a folder. It is safe for concurrent use. A file system that hangs
+// holds up what is in it, for a time, and nothing else.
 type Folder struct {
 	root *os.Root
+	slow time.Duration
+	busy chan struct{} // has one for each that reads
 
-	mu    sync.Mutex // guards the fields below
-	ended map[string]ended
-	on    map[string]*on
+	mu   sync.Mutex // guards runs; nobody reads files while holding it
+	runs map[string]*known
+}
+
+// known is what is known of a run from earlier.
+type known struct {
+	mu    sync.Mutex // guards the fields below while the run is read
+	gone  bool       // it is not in the map any more
+	ended *ended     // if it has a result
+	on    *on        // if it has a journal
 }
 
 // ended is a run with a result, as it was read.
@@ -46,17 +64,18 @@ type ended struct {
 
 // on is a run with a journal, as far as that was read.
 type on struct {
-	reader *journal.Reader // nil: the controller has died, and the run is lost
+	reader *journal.Reader // nil: the controller is gone, and the run is over
 	info   *journal.Info
 	state  journal.State
-	lost   Run
+	over   Run
 }
 
-// close closes what is open of a journal, which was only read.
-func (o *on) close() {
-	if o.reader != nil {
-		_ = o.reader.Close()
+// drop forgets the journal, which was only read.
+func (k *known) drop() {
+	if k.on != nil && k.on.reader != nil {
+		_ = k.on.reader.Close()
 	}
+	k.on = nil
 }
 
 // Open opens a folder of runs. It is an error of kind pawl.NotFound if there is none.
@@ -68,15 +87,18 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the folder " + dir + " cannot be read", Err: err}
 	}
-	return &Folder{root: root, ended: map[string]ended{}, on: map[string]*on{}}, nil
+	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
 }
 
 // Close closes what the folder has open. Nothing is called after it.
 func (f *Folder) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, o := range f.on {
-		o.close()
+	for _, k := range f.runs {
+		if k.mu.TryLock() { // or it is still being read, for ever perhaps
+			k.drop()
+			k.mu.Unlock()
+		}
 	}
 	return f.root.Close()
 }
@@ -87,10 +109,40 @@ func valid(name string) bool {
 		utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// List returns the runs, newest first, those of one time by their names.
-func (f *Folder) List() ([]Run, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// inTime returns what read does, or an error of kind pawl.Unavailable if it takes too long. It goes on then.
+func inTime[T any](f *Folder, read func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	var none T
+	late := time.NewTimer(f.slow)
+	defer late.Stop()
+	hangs := &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of load runs cannot be read in time", Hint: "its file system may hang"}
+	select {
+	case f.busy <- struct{}{}:
+	case <-late.C:
+		return none, hangs
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() { <-f.busy }()
+		v, err := read()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-late.C:
+		return none, hangs
+	}
+}
+
+// List returns the runs, newest first, those of one time by their names. It is an error of kind
+// pawl.Unavailable if the file system hangs.
+func (f *Folder) List() ([]Run, error) { return inTime(f, f.list) }
+
+func (f *Folder) list() ([]Run, error) {
 	entries, err := fs.ReadDir(f.root.FS(), ".")
 	if err != nil {
 		return nil, err
@@ -118,35 +170,50 @@ func (f *Folder) List() ([]Run, error) {
 	return all, nil
 }
 
-// forget forgets what is not in the folder any more.
+// forget forgets what is not in the folder any more, unless it is being read.
 func (f *Folder) forget(names map[string]bool) {
-	for name := range f.ended {
-		if !names[name] {
-			delete(f.ended, name)
-		}
-	}
-	for name := range f.on {
-		if !names[name] {
-			f.drop(name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, k := range f.runs {
+		if !names[name] && k.mu.TryLock() {
+			f.remove(name, k)
+			k.mu.Unlock()
 		}
 	}
 }
 
-func (f *Folder) drop(name string) {
-	if o := f.on[name]; o != nil {
-		o.close()
-		delete(f.on, name)
+// remove forgets a run that is locked. The folder is, too.
+func (f *Folder) remove(name string, k *known) {
+	k.drop()
+	k.gone = true
+	delete(f.runs, name)
+}
+
+// locked returns what is known of a run, locked.
+func (f *Folder) locked(name string) *known {
+	for {
+		f.mu.Lock()
+		k := f.runs[name]
+		if k == nil {
+			k = &known{}
+			f.runs[name] = k
+		}
+		f.mu.Unlock()
+		k.mu.Lock() // not within the other, as it may take long
+		if !k.gone {
+			return k
+		}
+		k.mu.Unlock()
 	}
 }
 
-// Run returns a run.
+// Run returns a run. It is an error of kind pawl.NotFound if there is none, and pawl.Unavailable if
+// the file system hangs.
 func (f *Folder) Run(name string) (Run, error) {
 	if !valid(name) {
 		return Run{}, none(name)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r, err := f.run(name)
+	r, err := inTime(f, func() (Run, error) { return f.run(name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = none(name)
 	}
@@ -160,19 +227,26 @@ func none(name string) error {
 // run returns a run, or fs.ErrNotExist. One that has a result has ended, whatever is left of its
 // journal.
 func (f *Folder) run(name string) (Run, error) {
-	r, err := f.result(name)
+	k := f.locked(name)
+	defer k.mu.Unlock()
+	r, err := f.result(name, k)
 	if errors.Is(err, fs.ErrNotExist) {
-		if r, err = f.journal(name); errors.Is(err, fs.ErrNotExist) {
-			return f.result(name) // it may have taken the place of the journal meanwhile
+		if r, err = f.journal(name, k); errors.Is(err, fs.ErrNotExist) {
+			r, err = f.result(name, k) // it may have taken the place of the journal meanwhile
 		}
-		return r, err
+	} else {
+		k.drop()
 	}
-	f.drop(name)
+	if errors.Is(err, fs.ErrNotExist) { // anybody may ask for any name
+		f.mu.Lock()
+		f.remove(name, k)
+		f.mu.Unlock()
+	}
 	return r, err
 }
 
 // result returns a run that has a result.
-func (f *Folder) result(name string) (Run, error) {
+func (f *Folder) result(name string, k *known) (Run, error) {
 	info, err := f.root.Lstat(name)
 	if err == nil && info.IsDir() {
 		info, err = f.root.Lstat(path.Join(name, summaryFile))
@@ -180,44 +254,37 @@ func (f *Folder) result(name string) (Run, error) {
 		err = fs.ErrNotExist
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		delete(f.ended, name)
+		k.ended = nil
 		return Run{}, fs.ErrNotExist
 	}
 	if err != nil {
 		return Run{Name: name, State: Damaged, Reason: err.Error()}, nil
 	}
-	if known, is := f.ended[name]; is && known.size == info.Size() && known.mtime.Equal(info.ModTime()) {
-		return known.run, nil
+	if e := k.ended; e != nil && e.size == info.Size() && e.mtime.Equal(info.ModTime()) {
+		return e.run, nil
 	}
 	r := f.read(name, info)
-	f.ended[name] = ended{r, info.Size(), info.ModTime()}
+	k.ended = &ended{r, info.Size(), info.ModTime()}
 	return r, nil
 }
 
 // read reads the summary of a result.
 func (f *Folder) read(name string, info fs.FileInfo) Run {
-	damaged := Run{Name: name, State: Damaged, Begun: info.ModTime().UTC()}
-	switch {
-	case !info.Mode().IsRegular():
-		damaged.Reason = summaryFile + " is no file"
-		return damaged
-	case info.Size() > maxSummary:
-		damaged.Reason = fmt.Sprintf("%s has more than %d bytes", summaryFile, maxSummary)
-		return damaged
-	}
 	s, err := f.Summary(name)
 	if err != nil {
-		damaged.Reason = err.Error()
-		return damaged
+		return Run{Name: name, State: Damaged, Begun: info.ModTime().UTC(), Reason: err.Error()}
 	}
 	return ofSummary(name, s)
 }
 
-// journal returns a run that has a journal. That of a controller that has died is read once.
-func (f *Folder) journal(name string) (Run, error) {
-	o, err := f.reading(name)
-	if err != nil || o.reader == nil {
-		return o.lost, err
+// journal returns a run that has a journal. That of a controller that is gone is read once.
+func (f *Folder) journal(name string, k *known) (Run, error) {
+	o, err := f.reading(name, k)
+	if err != nil {
+		return Run{}, err
+	}
+	if o.reader == nil {
+		return o.over, nil
 	}
 	alive := o.reader.Alive() // before its lines: none comes after it
 	if err := o.reader.Read(o.state.Take); err != nil {
@@ -228,45 +295,47 @@ func (f *Folder) journal(name string) (Run, error) {
 	if alive {
 		return r, nil
 	}
+	k.drop()
 	if _, err := f.root.Lstat(journal.NameOf(name)); err != nil { // it has just ended
-		f.drop(name)
 		return Run{}, fs.ErrNotExist
 	}
-	r.State, r.Reason = Lost, LostReason
-	f.drop(name)
-	f.on[name] = &on{info: o.info, state: o.state, lost: r}
+	r.over(o.state.Ended(), o.state.Phase().Start != nil)
+	k.on = &on{info: o.info, state: o.state, over: r}
 	return r, nil
 }
 
-// LostReason is why a run is lost.
-const LostReason = "its controller has died without a result"
-
 // reading returns the journal of a name, opened anew if it is another one than before, or
 // fs.ErrNotExist. Journals are told apart by what was begun: inodes are used again.
-func (f *Folder) reading(name string) (*on, error) {
+func (f *Folder) reading(name string, k *known) (*on, error) {
 	folder := journal.NameOf(name)
 	if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
-		f.drop(name)
-		return &on{}, fs.ErrNotExist
+		k.drop()
+		return nil, fs.ErrNotExist
 	}
 	reader, err := journal.OpenReader(f.root, folder)
 	if err != nil {
-		f.drop(name)
-		return &on{}, fs.ErrNotExist // it is none, or has gone
+		k.drop()
+		return nil, fs.ErrNotExist // it is none, or has gone
 	}
 	info, err := reader.Info()
-	if o := f.on[name]; o != nil && err == nil && *o.info == *info {
+	if o := k.on; o != nil && err == nil && *o.info == *info {
 		return o, reader.Close()
 	}
-	f.drop(name)
+	k.drop()
 	if err != nil {
 		_ = reader.Close() // it was only read
-		return &on{}, fs.ErrNotExist
+		return nil, fs.ErrNotExist
 	}
-	o := &on{reader: reader, info: info}
-	f.on[name] = o
-	return o, nil
+	k.on = &on{reader: reader, info: info}
+	return k.on, nil
 }
+
+// regular are the files of a folder, but for pipes and others that are no regular ones: opening them might
+// wait for ever.
+type regular struct{ root *os.Root }
+
+// Open implements fs.FS.
+func (r regular) Open(name string) (fs.File, error) { return journal.OpenFile(r.root, name) }
 
 // files returns the files of the result of a run.
 func (f *Folder) files(name string) (fs.FS, error) {
@@ -276,7 +345,7 @@ func (f *Folder) files(name string) (fs.FS, error) {
 	if info, err := f.root.Lstat(name); err != nil || !info.IsDir() {
 		return nil, none(name)
 	}
-	return fs.Sub(f.root.FS(), name)
+	return fs.Sub(regular{f.root}, name)
 }
 
 // Summary returns what the result of a run says of it.
@@ -284,6 +353,9 @@ func (f *Folder) Summary(name string) (*report.Summary, error) {
 	files, err := f.files(name)
 	if err != nil {
 		return nil, err
+	}
+	if info, err := f.root.Lstat(path.Join(name, summaryFile)); err == nil && info.Size() > maxSummary {
+		return nil, pawl.Errorf(pawl.Invalid, "%s has more than %d bytes", filepath.Join(name, summaryFile), maxSummary)
 	}
 	return report.ReadSummary(files, name)
 }
@@ -313,8 +385,8 @@ func (f *Folder) mustHaveEnded(name string) error {
 		return err
 	case r.State.On():
 		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("run %s is on", name), Hint: "follow it, or wait for its end"}
-	case r.State == Lost:
-		return pawl.Errorf(pawl.Conflict, "run %s has no result: %s", name, LostReason)
+	case !r.Result && r.State != Damaged:
+		return pawl.Errorf(pawl.Conflict, "run %s has no result: %s", name, r.Reason)
 	}
 	return nil
 }
@@ -326,13 +398,15 @@ func (f *Folder) Config(name string) ([]byte, error) {
 
 // Agents returns what the agents of a run that has no result are, and how far those are that prepare.
 func (f *Folder) Agents(name string) ([]journal.AgentLine, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	o, err := f.reading(name)
-	if err != nil {
-		return nil, none(name)
-	}
-	return o.state.Agents(), nil
+	return inTime(f, func() ([]journal.AgentLine, error) {
+		k := f.locked(name)
+		defer k.mu.Unlock()
+		o, err := f.reading(name, k)
+		if err != nil {
+			return nil, none(name)
+		}
+		return o.state.Agents(), nil
+	})
 }
 
 // file returns the contents of a file of a run.
@@ -344,17 +418,26 @@ func (f *Folder) file(name, file string) ([]byte, error) {
 		if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
 			continue
 		}
-		data, err := f.root.ReadFile(path.Join(folder, file))
-		if !errors.Is(err, fs.ErrNotExist) {
-			return data, err
+		in, err := journal.OpenFile(f.root, path.Join(folder, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+		if err == nil && len(data) > maxFile {
+			err = pawl.Errorf(pawl.Conflict, "%s of run %.50q has more than %d bytes", file, name, maxFile)
+		}
+		return data, err
 	}
 	return nil, pawl.Errorf(pawl.NotFound, "run %.50q has no %s", name, file)
 }
 
-// History calls each with the rows of the trail of a run, until it fails. A last row that a controller
+// History calls each with the rows of the trail of a run, until it fails or ctx ends. A last row that a controller
 // has left incomplete as it died is none.
-func (f *Folder) History(name string, each func(*audit.Entry) error) error {
+func (f *Folder) History(ctx context.Context, name string, each func(*audit.Entry) error) error {
 	if _, err := f.Run(name); err != nil {
 		return err
 	}
@@ -366,6 +449,9 @@ func (f *Folder) History(name string, each func(*audit.Entry) error) error {
 		return err
 	}
 	for line := range bytes.Lines(rows) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		row := new(audit.Entry)
 		if !bytes.HasSuffix(line, []byte{'\n'}) {
 			return nil

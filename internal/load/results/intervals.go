@@ -3,6 +3,7 @@ package results
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,31 +46,27 @@ type Interval struct {
 }
 
 // Intervals returns a page of the intervals of a run, and the place after it; 0: there are no more. Those
-// of a run without a result are of all agents together.
-func (f *Folder) Intervals(name string, q Query) ([]Interval, int64, error) {
-	r, err := f.Run(name)
-	if err != nil {
-		return nil, 0, err
-	}
+// of a run without a result are of all agents together. It fails if ctx ends.
+func (f *Folder) Intervals(ctx context.Context, r *Run, q Query) ([]Interval, int64, error) {
 	if r.State == Damaged {
-		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s is damaged: %s", name, r.Reason)
+		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s is damaged: %s", r.Name, r.Reason)
 	}
-	if !r.State.On() && r.State != Lost {
-		return f.ofResult(name, q)
+	if r.Result {
+		return f.ofResult(ctx, r.Name, q)
 	}
-	list, next, err := f.ofJournal(name, q)
+	list, next, err := f.ofJournal(ctx, r, q)
 	if pawl.KindOf(err) == pawl.NotFound { // it has just ended: its places are others
-		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s has ended meanwhile: read its intervals from the first page on", name)
+		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s has ended meanwhile: read its intervals from the first page on", r.Name)
 	}
 	return list, next, err
 }
 
 // ofJournal returns intervals of a run that is on or lost.
-func (f *Folder) ofJournal(name string, q Query) (list []Interval, next int64, err error) {
+func (f *Folder) ofJournal(ctx context.Context, r *Run, q Query) (list []Interval, next int64, err error) {
 	if q.Agent != "" {
-		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s has no result yet: the intervals of each agent are there when it has ended", name)
+		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s has no result: only that has the intervals of each agent", r.Name)
 	}
-	reader, err := f.Follow(name)
+	reader, err := f.Follow(r.Name)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -79,6 +76,9 @@ func (f *Folder) ofJournal(name string, q Query) (list []Interval, next int64, e
 	}
 	last := int64(0)
 	err = reader.Read(func(l journal.Line) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		var line journal.IntervalLine
 		if l.Type != journal.TypeInterval || json.Unmarshal(l.Data, &line) != nil || !q.within(line.Start) {
 			return nil
@@ -118,8 +118,8 @@ func (q *Query) within(start float64) bool {
 }
 
 // ofResult returns intervals of a run that has ended. A place is the offset of a row in the file.
-func (f *Folder) ofResult(name string, q Query) ([]Interval, int64, error) {
-	file, err := f.root.Open(path.Join(name, intervalsFile))
+func (f *Folder) ofResult(ctx context.Context, name string, q Query) ([]Interval, int64, error) {
+	file, err := journal.OpenFile(f.root, path.Join(name, intervalsFile))
 	if err != nil {
 		return nil, 0, damaged(name, err)
 	}
@@ -131,6 +131,9 @@ func (f *Folder) ofResult(name string, q Query) ([]Interval, int64, error) {
 	var list []Interval
 	last := int64(0)
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
 		row, err := t.next()
 		if err == io.EOF {
 			return list, 0, nil
@@ -239,8 +242,8 @@ func (r row) interval(q *Query) (i Interval, is bool, err error) {
 	i = Interval{Start: r.float("start_s"), End: r.float("end_s"), Warmup: r.cell("warmup") == "true", Backlog: r.count("backlog"), Figures: report.Figures{
 		Operations: r.count("operations"), Bytes: r.count("bytes"), Errors: r.count("errors"), OperationsPerSecond: r.float("operations_per_s"), Service: r.latency("service"),
 	}}
-	if seconds := i.End - i.Start; seconds > 0 { // the column is rounded
-		i.Figures.BytesPerSecond = float64(i.Figures.Bytes) / seconds
+	if f := &i.Figures; f.Operations > 0 { // more exact than the column, and of the time that agents took
+		f.BytesPerSecond = float64(f.Bytes) / float64(f.Operations) * f.OperationsPerSecond
 	}
 	if r.cell("cpu_user_s") != "" {
 		user, system := r.float("cpu_user_s"), r.float("cpu_system_s")

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/journal"
+	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/results"
 	"github.com/pawl-dev/pawl/internal/load/results/resultstest"
 )
@@ -194,7 +197,7 @@ func TestKilledController(t *testing.T) {
 	if a, err := f.Agents("dead"); err != nil || len(a) != 2 || *a[1].SkewLast != 2000 || *a[1].Bound != 40_000 {
 		t.Errorf("its agents: %+v, %v", a, err)
 	}
-	if i, next, err := f.Intervals("dead", results.Query{From: 1, Limit: 9}); err != nil || next != 0 || len(i) != 2 || i[0].Start != 1 {
+	if i, next, err := intervalsOf(t, f, "dead", results.Query{From: 1, Limit: 9}); err != nil || next != 0 || len(i) != 2 || i[0].Start != 1 {
 		t.Errorf("its intervals: %+v, %d, %v", i, next, err)
 	}
 	for name, err := range map[string]error{"abort": f.Abort("dead", journal.Request{Actor: "ada"}), "report": reportOf(f, "dead")} {
@@ -223,6 +226,94 @@ func TestAnotherRun(t *testing.T) {
 	}
 }
 
+// TestWithoutResult: a run whose result could not be written is lost, though its controller has said how it
+// has ended, and what was measured is shown; one that somebody ended before it had begun is aborted (L7, L11).
+func TestWithoutResult(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := opened(t, dir)
+	for n, name := range []string{"full", "early", "never"} {
+		j := resultstest.Journal(t, dir, name, n, resultstest.File)
+		run := &report.Run{ID: resultstest.ID(n), Outcome: report.Aborted, Reason: "aborted by ada", Ended: resultstest.Start}
+		switch name {
+		case "full":
+			run.Outcome, run.Reason, run.Started = report.Completed, "", resultstest.Start
+			j.Changed(resultstest.View(n, controller.Running))
+			j.Interval(resultstest.Second(0))
+		case "early":
+			if err := f.Abort(name, journal.Request{Actor: "ada"}); err != nil {
+				t.Fatal(err)
+			}
+			j.Changed(resultstest.View(n, controller.Connecting))
+		}
+		j.Ended(run)
+		j.Kept(run, "")
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // read, and remembered
+		want := []string{"early aborted aborted by ada", "full lost it has no result: its controller could not write one"}
+		if diff := cmp.Diff(want, listed(t, f)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if i, _, err := intervalsOf(t, f, "full", results.Query{Limit: 9}); err != nil || len(i) != 1 {
+		t.Errorf("intervals: %v, %v", i, err)
+	}
+	if r, err := f.Run("early"); err != nil || r.Requested == nil || r.Requested.Actor != "ada" || r.Ended.IsZero() {
+		t.Errorf("%+v, %v", r, err)
+	}
+	var events []string
+	if err := f.History(t.Context(), "early", func(e *audit.Entry) error {
+		events = append(events, string(e.Event)+" by "+e.Actor)
+		return nil
+	}); err != nil || !cmp.Equal(events, []string{"begin by ann", "abort by ada", "ended_aborted by ann"}) {
+		t.Errorf("%v, %v", events, err)
+	}
+	for _, name := range []string{"full", "early"} {
+		if err := reportOf(f, name); pawl.KindOf(err) != pawl.Conflict {
+			t.Errorf("the report of %s: %v", name, err)
+		}
+		if err := f.Abort(name, journal.Request{Actor: "ada"}); pawl.KindOf(err) != pawl.Conflict {
+			t.Errorf("the abort of %s: %v", name, err)
+		}
+	}
+}
+
+// TestPipes: what is no regular file is damage, and holds up nobody.
+func TestPipes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	resultstest.Write(t, dir, "a", 1, 1, resultstest.File)
+	f := opened(t, dir)
+	for _, tt := range []struct {
+		file string
+		read func() error
+	}{
+		{"intervals.tsv", func() error { _, _, err := intervalsOf(t, f, "a", results.Query{Limit: 1}); return err }},
+		{"trail.jsonl", func() error { return f.History(t.Context(), "a", nil) }},
+		{"agents/node-1/result.pb", func() error { return reportOf(f, "a") }},
+		{"config.yaml", func() error {
+			return errors.Join(reportOf(f, "a"), func() error { _, err := f.Config("a"); return err }())
+		}},
+		{"summary.json", func() error {
+			if r, err := f.Run("a"); r.State != results.Damaged {
+				return err
+			}
+			return errors.New("damaged")
+		}},
+	} {
+		path := filepath.Join(dir, "a", tt.file)
+		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tt.read(); err == nil {
+			t.Errorf("%s is a pipe, and is read", tt.file)
+		}
+	}
+}
+
 // BenchmarkList lists a folder with many results, of which none has changed.
 func BenchmarkList(b *testing.B) {
 	dir := b.TempDir()
@@ -239,6 +330,16 @@ func BenchmarkList(b *testing.B) {
 			b.Fatal(len(all), err)
 		}
 	}
+}
+
+// intervalsOf returns intervals of the run as it is now.
+func intervalsOf(t *testing.T, f *results.Folder, name string, q results.Query) ([]results.Interval, int64, error) {
+	t.Helper()
+	r, err := f.Run(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Intervals(t.Context(), &r, q)
 }
 
 func reportOf(f *results.Folder, name string) error {
@@ -280,7 +381,7 @@ func TestIntervals(t *testing.T) {
 		tt.q.Limit = 2
 		var got []results.Interval
 		for {
-			page, next, err := f.Intervals(tt.run, tt.q)
+			page, next, err := intervalsOf(t, f, tt.run, tt.q)
 			if err != nil {
 				t.Fatal(tt, err)
 			}
@@ -290,7 +391,7 @@ func TestIntervals(t *testing.T) {
 			}
 		}
 		tt.q.Limit, tt.q.After = 100, 0
-		whole, next, err := f.Intervals(tt.run, tt.q)
+		whole, next, err := intervalsOf(t, f, tt.run, tt.q)
 		if err != nil || next != 0 || len(whole) != tt.seconds {
 			t.Errorf("%+v: %d intervals, next %d, %v", tt, len(whole), next, err)
 		}
@@ -302,17 +403,20 @@ func TestIntervals(t *testing.T) {
 			if tt.q.Agent != "" {
 				operations = 1
 			}
+			if tt.q.Agent == "" && math.Abs(one.Figures.BytesPerSecond-p.BytesPerSecond) > 1 {
+				t.Errorf("%+v: interval %d has %v B/s, want %v", tt, i, one.Figures.BytesPerSecond, p.BytesPerSecond)
+			}
 			if one.Figures.Operations != operations || one.Start != p.Start || one.End != p.End || one.Figures.Service.P99 != p.Service.P99 || one.Figures.Bytes != operations*4096 {
 				t.Errorf("%+v: interval %d is %+v, want %+v", tt, i, one, p)
 			}
 		}
 	}
-	if _, _, err := f.Intervals("b", results.Query{Agent: "node-1", Limit: 1}); pawl.KindOf(err) != pawl.Conflict {
+	if _, _, err := intervalsOf(t, f, "b", results.Query{Agent: "node-1", Limit: 1}); pawl.KindOf(err) != pawl.Conflict {
 		t.Errorf("an agent of a run that is on: %v", err)
 	}
 	for _, at := range []int64{1, 1 << 40} {
 		for _, run := range []string{"a", "b"} {
-			if _, _, err := f.Intervals(run, results.Query{After: at, Limit: 1}); pawl.KindOf(err) != pawl.Invalid {
+			if _, _, err := intervalsOf(t, f, run, results.Query{After: at, Limit: 1}); pawl.KindOf(err) != pawl.Invalid {
 				t.Errorf("%s after %d: %v", run, at, err)
 			}
 		}
@@ -322,7 +426,7 @@ func TestIntervals(t *testing.T) {
 		if err := os.WriteFile(path, []byte(damage), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if i, _, err := f.Intervals("a", results.Query{Limit: 9}); pawl.KindOf(err) != pawl.Conflict {
+		if i, _, err := intervalsOf(t, f, "a", results.Query{Limit: 9}); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("%q: %v, %v", damage, i, err)
 		}
 	}
@@ -336,7 +440,7 @@ func TestHistory(t *testing.T) {
 	resultstest.Write(t, dir, "a", 1, 1, resultstest.File)
 	f := opened(t, dir)
 	read := func() (rows []string, err error) {
-		return rows, f.History("a", func(e *audit.Entry) error {
+		return rows, f.History(t.Context(), "a", func(e *audit.Entry) error {
 			rows = append(rows, strings.ReplaceAll(e.Entity, resultstest.ID(1), "R")+" "+string(e.Event))
 			return nil
 		})

@@ -22,7 +22,7 @@ const (
 	Completed  = State(report.Completed)
 	Failed     = State(report.Failed)
 	Aborted    = State(report.Aborted)
-	Lost       = State("lost")    // its controller has died
+	Lost       = State("lost")    // it has begun, its controller is gone, and there is no result
 	Damaged    = State("damaged") // its result cannot be read
 )
 
@@ -49,6 +49,7 @@ type Run struct {
 	Heard      time.Time      // of one that is on or lost: when its controller has last written anything
 	Seconds    float64        // that were measured
 	Total      report.Figures // of the whole run, or of the last interval if it is on or lost
+	Result     bool           // it has one, which is not damaged
 	Requested  *journal.Request
 }
 
@@ -61,12 +62,12 @@ func (r *Run) Place() string {
 // ofSummary returns a run that has a result.
 func ofSummary(name string, s *report.Summary) Run {
 	r := Run{Name: name, ID: s.RunID, Load: s.Name, State: State(s.Outcome), Reason: s.Reason, Partial: s.Partial, Violations: len(s.Violations),
-		Agents: len(s.Agents), Begun: s.Ended, Ended: s.Ended, Seconds: s.Seconds, Total: s.Total}
+		Agents: len(s.Agents), Begun: s.Ended, Ended: s.Ended, Seconds: s.Seconds, Total: s.Total, Result: true}
 	if s.Started != nil {
 		r.Begun = *s.Started
 	}
 	if r.State != Completed && r.State != Failed && r.State != Aborted {
-		r.State, r.Reason = Damaged, "summary.json: the outcome is "+s.Outcome
+		r.State, r.Result, r.Reason = Damaged, false, "summary.json: the outcome is "+s.Outcome
 	}
 	return r
 }
@@ -85,4 +86,23 @@ func ofJournal(name string, info *journal.Info, s *journal.State) Run {
 		r.Total, r.Seconds = i.Total, i.End
 	}
 	return r
+}
+
+// Why a run is lost.
+const (
+	LostReason      = "it has no result: its controller has died, or could not write one"
+	unwrittenReason = "it has no result: its controller could not write one"
+)
+
+// over makes the run one whose controller is gone without a result. One that says how it has ended, and
+// had not begun, has nothing to be kept but that.
+func (r *Run) over(end *journal.EndLine, began bool) {
+	r.State, r.Reason = Lost, LostReason
+	if end == nil {
+		return
+	}
+	r.Ended, r.Reason = end.At.UTC(), unwrittenReason
+	if outcome := State(end.Outcome); !began && (outcome == Failed || outcome == Aborted) {
+		r.State, r.Reason = outcome, end.Reason
+	}
 }

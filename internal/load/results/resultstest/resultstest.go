@@ -58,7 +58,7 @@ func Write(t testing.TB, dir, name string, n, seconds int, file string) {
 		}
 		run.Agents = append(run.Agents, report.Agent{
 			Index: i, Address: fmt.Sprintf("host%d:7296", i+1), Info: &loadpb.AgentInfo{Id: fmt.Sprintf("node-%d", i+1)}, Status: loadpb.Status_STATUS_COMPLETED,
-			Clock: report.Clock{Offset: time.Second, Bound: 40 * time.Microsecond, Probes: 32}, Skew: [2]time.Duration{10 * time.Microsecond, 30 * time.Microsecond},
+			Clock: report.Clock{Offset: time.Second, Bound: 40 * time.Microsecond, Probes: 32}, Skew: [2]time.Duration{10 * time.Microsecond, 30 * time.Microsecond}, Begun: true,
 			Records: records,
 		})
 	}
