@@ -5,6 +5,9 @@ BIN ?= bin/pawl
 # With PostgreSQL: installed where it is missing, a throw-away cluster, nothing left behind.
 WITH_POSTGRES = $(GO) run ./internal/lab/pgtest/run --
 
+# The same, writing every commit to the disk, as in production.
+WITH_POSTGRES_DURABLE = $(GO) run ./internal/lab/pgtest/run -durable --
+
 # The race detector needs cgo, and cgo a C compiler. SQLite is C translated to Go,
 # nine times slower under the detector, and not what the tests are of: `make test`
 # leaves it out, and `make race` does not.
@@ -30,7 +33,7 @@ OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(
 #
 # Packages: PostgreSQL's own; pgtest, which starts clusters; and the programs that
 # load, kill and compare whole databases; buf, grpcjs, promtool, redocly and sdk, which download tools.
-UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/buf internal/lab/grpcjs internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
+UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/bench/drainprofile internal/lab/bench/guard internal/lab/buf internal/lab/grpcjs internal/lab/chaos internal/lab/contest internal/lab/pgtest internal/lab/pgtest/run internal/lab/promtool internal/lab/redocly internal/lab/sdk internal/lab/soak
 
 # Tests that need PostgreSQL, by name, and then any subtest "postgres". In a -skip the
 # shorter paths come first: a path that goes deeper than a name ends the search.
@@ -54,7 +57,7 @@ CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal
 
 check: export PAWL_TEST_POSTGRES = none
 
-.PHONY: help build demo check test race lint generate verify bench bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+.PHONY: help build demo check test race lint generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -88,7 +91,7 @@ lint: ## gofmt, vet, staticcheck, and whether the modules of the benchmarks stil
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
-	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
+	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors internal/lab/s3server; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
 
 generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/machinedoc
@@ -104,6 +107,7 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(GO) test ./supervisor -run RandomSchedules -schedule.cases 1000000 -timeout 180m
 	$(GO) test ./internal/api -run RandomRequests -random.requests 200000 -timeout 60m
 	$(GO) test ./internal/api -run MemoryStaysFlat -load.requests 100000 -timeout 60m
+	$(GO) test ./internal/load/controller -run FlatProcesses -flat.count 5000000000 -timeout 60m
 	$(GO) test ./internal/crew -run Hammer -hammer.time 60s -hammer.processes 16
 	$(GO) test -tags generated ./internal/lab/generated
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
@@ -112,9 +116,22 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(GO) test ./workflow -run xxx -fuzz FuzzExpression -fuzztime 2m -fuzzminimizetime 1x
 
 bench: build ## measure this machine: SQLite FULL, SQLite NORMAL, PostgreSQL; and 1, 2 and 4 workers, in a process and in processes
-	$(GO) run ./internal/lab/pgtest/run -durable -- $(BIN) bench
-	$(GO) run ./internal/lab/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4
-	$(GO) run ./internal/lab/pgtest/run -durable -- $(BIN) bench --stores postgres --only drain --workers 1,2,4 --processes --jobs 4000 --rounds 3
+	$(WITH_POSTGRES_DURABLE) $(BIN) bench
+	$(WITH_POSTGRES_DURABLE) $(BIN) bench --stores postgres --only drain --workers 1,2,4
+	$(WITH_POSTGRES_DURABLE) $(BIN) bench --stores postgres --only drain --workers 1,2,4 --processes --jobs 4000 --rounds 3
+
+bench-guard: ## which workloads became slower than at BASE (default: where this branch left main)? ten minutes; QUICK=1: four
+	$(GO) build -o bin/guard ./internal/lab/bench/guard
+	$(WITH_POSTGRES_DURABLE) bin/guard $(if $(BASE),-base $(BASE)) $(if $(QUICK),-quick) $(GUARD)
+
+# Flags: -n, -parallel, -rounds, -json.
+COMMANDS ?=
+
+bench-commands: build ## hold pawl run against xargs -P and make -j: programs that do nothing, as many at once
+	$(GO) run ./internal/lab/bench/commands -pawl $(BIN) $(COMMANDS)
+
+profile-drain: ## where the CPU time of a drain goes: of the client by package, of PostgreSQL by statement
+	$(GO) run ./internal/lab/bench/drainprofile $(DRAIN)
 
 bench-supervise: build ## measure how long pawl supervise takes to start and to stop 1,000 programs, and 10,000
 	$(GO) run ./internal/lab/programs -pawl $(BIN) -n 1000,10000
@@ -133,17 +150,17 @@ PEERS ?=
 peers: ## hold Pawl against River in the same run, on PostgreSQL and on SQLite (downloads River)
 	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
 	cd internal/lab/peers/sqlite && $(GO) build -o ../../../../bin/peers-sqlite .
-	$(GO) run ./internal/lab/pgtest/run -durable -- bin/peers $(PEERS)
+	$(WITH_POSTGRES_DURABLE) bin/peers $(PEERS)
 	bin/peers-sqlite $(PEERS)
 
 peers-deployed: ## the same on PostgreSQL with servers, workers and submitters in processes of their own
 	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
-	$(GO) run ./internal/lab/pgtest/run -durable -- bin/peers -deployed $(PEERS)
+	$(WITH_POSTGRES_DURABLE) bin/peers -deployed $(PEERS)
 
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
 
-bench-load: ## hold the load engine against fio in the same run: the same files, blocks and threads (needs fio)
+bench-load: ## hold the load engine against fio, and against net/http on an object store, in the same run (needs fio)
 	@command -v fio >/dev/null || { echo "this needs fio: apt-get install fio"; exit 1; }
 	$(GO) test ./internal/load/workload -run '^$$' -bench . -benchtime 1x -timeout 60m
 

@@ -42,7 +42,8 @@ var order = [][]string{
 	{"internal/exchange"},
 	{"internal/remote"},
 	{"client"},
-	{"internal/private", "internal/heap", "internal/sleep", "internal/signals", "internal/durable"},
+	{"internal/private"},
+	{"internal/heap", "internal/sleep", "internal/signals", "internal/durable"},
 	{"internal/workdir"},
 	{"internal/process"},
 	{"worker"},
@@ -67,10 +68,14 @@ var order = [][]string{
 	{"internal/load/stats"},
 	{"internal/load/spec"},
 	{"internal/load/fiojob"},
+	{"internal/load/s3"},
 	{"internal/load/workload"},
 	{"internal/load/agent"},
 	{"internal/load/report"},
 	{"internal/load/controller"},
+	{"internal/load/journal"},
+	{"internal/load/results"},
+	{"internal/load/results/resultstest"},
 	{"supervisor"},
 	{"internal/programs/spec"},
 	{"internal/control"},
@@ -94,7 +99,7 @@ var order = [][]string{
 	{"internal/profile"},
 	{"internal/supervise"},
 	{"internal/lab/bench"},
-	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/buf", "internal/lab/grpcjs", "internal/lab/generated", "internal/lab/sdk"},
+	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/s3test", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/buf", "internal/lab/grpcjs", "internal/lab/generated", "internal/lab/sdk"},
 	{"internal/lab/measure"},
 	{"cmd/pawl"},
 }
@@ -103,7 +108,7 @@ var order = [][]string{
 var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "pawltest", "supervisor", "worker", "workflow"}
 
 // testOnly are the packages that only tests import.
-var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/lab/pgtest", "internal/oidc/oidctest", "pawltest"}
+var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/load/results/resultstest", "internal/lab/pgtest", "internal/lab/s3test", "internal/oidc/oidctest", "pawltest"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.

@@ -90,12 +90,13 @@ var prefixes = []struct {
 	{"sv_", lifecycle.Service},
 	{"mb_", lifecycle.Member},
 	{"ag_", lifecycle.Agent},
+	{"lr_", lifecycle.Load},
 }
 
 // MachineOf returns the machine of the entity with the given public id, by the
 // id's prefix: j_ for jobs, st_ for steps, w_ for workers, sc_ for schedules,
 // tk_ for tokens, qp_ for pauses of queues, wh_ for webhooks, sv_ for services, mb_
-// for members of a crew, ag_ for runs of load agents. It returns nil for others.
+// for members of a crew, ag_ for runs of load agents, lr_ for loads. It returns nil for others.
 func MachineOf(entity string) *machine.Machine {
 	for _, p := range prefixes {
 		if strings.HasPrefix(entity, p.prefix) {

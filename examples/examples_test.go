@@ -122,7 +122,7 @@ func TestServices(t *testing.T) {
 }
 
 // loads are the files of pawl load.
-var loads = []string{"load/random-read.yaml", "load/mixed.yaml", "load/metadata.yaml", "load/rate-limited.yaml"}
+var loads = []string{"load/random-read.yaml", "load/mixed.yaml", "load/metadata.yaml", "load/rate-limited.yaml", "load/objects.yaml"}
 
 // (L9) each is valid and bears the name of its file.
 func TestLoads(t *testing.T) {

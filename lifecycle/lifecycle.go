@@ -6,7 +6,7 @@ import "github.com/pawl-dev/pawl/machine"
 
 // All returns every machine, in the order in which they are documented.
 func All() []*machine.Machine {
-	return []*machine.Machine{Job, Step, Worker, Schedule, Token, QueuePause, Webhook, Service, Member, Agent}
+	return []*machine.Machine{Job, Step, Worker, Schedule, Token, QueuePause, Webhook, Service, Member, Agent, Load}
 }
 
 // ByName returns the machine of that name, or nil.

@@ -249,5 +249,29 @@ RUNNING         invalid_message   ERROR
 RUNNING         connection_lost   ERROR
 RUNNING         abort             ABORTED
 RUNNING         ping              RUNNING
+`}, {
+		name: "load", create: "begin", // L7
+		states: "CONNECTING PREPARING STARTING RUNNING ENDING COMPLETED FAILED ABORTED",
+		ends:   "COMPLETED FAILED ABORTED",
+		rows: `
+CONNECTING agents_connected  PREPARING
+CONNECTING agent_failed      CONNECTING
+CONNECTING fail              ENDING
+CONNECTING abort             ENDING
+PREPARING  agents_ready      STARTING
+PREPARING  agent_failed      PREPARING
+PREPARING  fail              ENDING
+PREPARING  abort             ENDING
+STARTING   start             RUNNING
+STARTING   agent_failed      STARTING
+STARTING   fail              ENDING
+STARTING   abort             ENDING
+RUNNING    workload_finished COMPLETED
+RUNNING    agent_failed      RUNNING
+RUNNING    fail              ENDING
+RUNNING    abort             ENDING
+ENDING     agent_failed      ENDING
+ENDING     ended_failed      FAILED
+ENDING     ended_aborted     ABORTED
 `}}
 }

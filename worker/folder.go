@@ -126,6 +126,12 @@ func (f *folder) fill(t *Task) error {
 
 func (f *folder) remove(log *Log) {
 	defer f.lock.Close()
+	for _, file := range []string{f.input, f.out, f.script} {
+		_ = syscall.Unlink(file)
+	}
+	if syscall.Rmdir(f.path) == nil {
+		return // nothing else was in it
+	}
 	if err := os.RemoveAll(f.path); err != nil {
 		log.Notef("the folder of the attempt was not removed: %v", err)
 	}

@@ -183,7 +183,7 @@ func TestLimits(t *testing.T) {
 		return b.String()
 	}
 	for _, c := range []struct{ name, src, want string }{
-		{"file", "name: " + strings.Repeat("x", workflow.MaxSource), "the file is 1048582 bytes large; at most 1048576 are allowed"},
+		{"file", "name: " + strings.Repeat("x", workflow.MaxSource), "the file has more than 1048576 bytes"},
 		{"steps", steps(pawl.MaxNodes + 1), "the list has 1001 elements; at most 1000 are allowed"},
 		{"brackets", "name: x\nsteps: " + strings.Repeat("[", 500_000), "nested deeper than 100"},
 		{"braces", "name: x\nsteps: " + strings.Repeat("{a: ", 200_000), "nested deeper than 100"},

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +37,12 @@ created. It has one run at a time.
 A run works beneath a --root and nowhere else. DIR:BYTES:FILES limits what it may have there at
 once, such as /mnt/bench:100GiB:1000000. No config makes the agent run a command.
 
+A run on an object store works beneath an --s3 and nowhere else, whatever its file says. With
+?path_style=false the bucket is the first part of the name of the host and not in the path. The
+credentials are those of the agent's environment: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+AWS_SESSION_TOKEN, or the profile AWS_PROFILE of AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials).
+AWS_CA_BUNDLE has the certificates that the store's is signed by, if they are not the system's.
+
 --state-dir is the folder of this agent alone: the trail of each run, which "pawl audit verify
 --file DIR/trail" checks, and the results of the last 24 hours, which a controller can fetch
 again. Keep it on another disk than the roots. An agent that was killed cleans up when it starts.
@@ -54,7 +61,7 @@ deletes the rest.`
 // An agentCommand is the flags of pawl agent.
 type agentCommand struct {
 	id, listen, state, metrics string
-	roots                      []string
+	roots, stores              []string
 	cert, key, clientCA        string
 }
 
@@ -62,7 +69,7 @@ func newAgent(a *app) *cobra.Command {
 	var s agentCommand
 	c := &cobra.Command{
 		Use: "agent", Short: "Run a load agent until Ctrl-C, or show one", Long: agentLong,
-		Example: "  pawl agent --root /mnt/bench\n  pawl agent --root /mnt/data --listen :7296 --tls-cert a.pem --tls-key a.key --tls-client-ca ca.pem\n  pawl agent show host1",
+		Example: "  pawl agent --root /mnt/bench\n  pawl agent --s3 'https://s3.example.com/bench/load?bytes=100GiB&objects=1000000'\n  pawl agent --root /mnt/data --listen :7296 --tls-cert a.pem --tls-key a.key --tls-client-ca ca.pem\n  pawl agent show host1",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -76,6 +83,7 @@ func newAgent(a *app) *cobra.Command {
 	f.StringVar(&s.listen, "listen", "127.0.0.1:"+controller.DefaultPort, "the address to serve, or unix:PATH")
 	f.StringVar(&s.state, "state-dir", "", "the folder for trails and results, of this agent alone; default pawl/agent in $XDG_STATE_HOME")
 	f.StringArrayVar(&s.roots, "root", nil, "a folder that runs may use, as DIR, DIR:BYTES or DIR:BYTES:FILES; may be repeated")
+	f.StringArrayVar(&s.stores, "s3", nil, "a part of a bucket that runs may use, as https://HOST/BUCKET/PREFIX?bytes=SIZE&objects=NUMBER; may be repeated")
 	f.StringVar(&s.metrics, "metrics", "", "serve metrics over HTTP on this loopback address, such as 127.0.0.1:9464; default none")
 	f.StringVar(&s.cert, "tls-cert", "", "the file of the certificate, in PEM, to speak TLS; it is read again when it changes")
 	f.StringVar(&s.key, "tls-key", "", "the file of its key, in PEM")
@@ -94,15 +102,15 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 	if err != nil {
 		return err
 	}
-	if err := checkListen(s.metrics, false, ""); err != nil {
-		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464", s.metrics)
+	if err := checkMetrics(&s.metrics); err != nil {
+		return err
 	}
 	defer signals.IgnoreClosedPipes()()
 	m := metrics.New(version())
 	config.Hooks = m.Agent()
 	var l net.Listener
 	config.Ready = func() {
-		fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, l.Addr(), strings.Join(s.roots, ", "))
+		fmt.Fprintf(a.stderr, "agent %s serves %s for %s; stop with Ctrl-C\n", config.ID, addressText(l.Addr()), strings.Join(slices.Concat(s.roots, s.stores), ", "))
 	}
 	g, err := agent.New(config)
 	if err != nil {
@@ -122,9 +130,17 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 	return g.Serve(ctx, l, secure)
 }
 
+// addressText returns an address as --agents takes it.
+func addressText(a net.Addr) string {
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return a.String()
+}
+
 // agentConfig returns what the flags say.
 func (a *app) agentConfig(ctx context.Context, s agentCommand) (c agent.Config, err error) {
-	c = agent.Config{ID: s.id, StateDir: s.state, Build: "pawl " + version(), Log: a.log, Plan: workload.Plan}
+	c = agent.Config{ID: s.id, StateDir: s.state, Build: "pawl " + version(), Log: a.log}
 	if c.ID == "" {
 		if c.ID, err = os.Hostname(); err != nil {
 			return c, usage("name it with --id", "this machine has no name: %s", err)
@@ -140,7 +156,7 @@ func (a *app) agentConfig(ctx context.Context, s agentCommand) (c agent.Config, 
 	if c.StateDir, err = filepath.Abs(c.StateDir); err != nil {
 		return c, err
 	}
-	if len(s.roots) == 0 {
+	if len(s.roots) == 0 && len(s.stores) == 0 {
 		return c, usage("create one with: mkdir -p /tmp/pawl-load; and name it with: pawl agent --root /tmp/pawl-load", "--root is missing: want the folder that runs may use")
 	}
 	for _, text := range s.roots {
@@ -149,6 +165,13 @@ func (a *app) agentConfig(ctx context.Context, s agentCommand) (c agent.Config, 
 			return c, err
 		}
 		c.Roots = append(c.Roots, r)
+	}
+	if c.Stores, err = a.stores(s.stores); err != nil {
+		return c, err
+	}
+	c.Plan = func(ctx context.Context, job workload.Job) (*loadpb.Plan, []*loadpb.Error) {
+		job.Access = a.storeAccess
+		return workload.Plan(ctx, job)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -261,9 +284,23 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// agentMetrics serves the metrics of an agent until end is called.
+// checkMetrics checks the address that --metrics names, and makes it empty if it is for none.
+func checkMetrics(address *string) error {
+	if *address == noPort {
+		*address = ""
+	}
+	if *address == "" {
+		return nil
+	}
+	if err := daemon.CheckAddress(*address, false); err != nil {
+		return usage("", "--metrics %q: want a host and a port of the loopback interface, such as 127.0.0.1:9464: %s", *address, err)
+	}
+	return nil
+}
+
+// agentMetrics serves the metrics of an agent, or of a load run, until end is called.
 func (a *app) agentMetrics(ctx context.Context, address string, m *metrics.Metrics) (end func(), err error) {
-	p, err := a.openPort(address, nil, servesState, a.stderr)
+	p, err := a.openPortOf("--metrics", address, nil, servesState, a.stderr)
 	if err != nil {
 		return nil, err
 	}

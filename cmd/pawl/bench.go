@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,10 +18,10 @@ import (
 )
 
 const benchLong = `Measure this machine: no-op jobs inserted, drained, and end to end; many diamonds of 4
-steps and chains of 3 and 10 at once; chains one at a time; a fan-out to 1000 steps; the
-time from a submission to its start; and a sustained load. The stores are SQLite at
-synchronous=full and =normal, and PostgreSQL if --postgres names a database. The audit
-trail is on, as always.
+steps and chains of 3 and 10 at once; chains one at a time; fan-outs to 1000 and 10,000
+steps; the time from a submission to its start; and a sustained load. The stores are
+SQLite at synchronous=full and =normal, and PostgreSQL if --postgres names a database.
+The audit trail is on, as always.
 
 Files are created in --dir and removed; on PostgreSQL a schema is created and dropped.
 The cost of a job is given in commits (shared by many jobs), inserted and updated
@@ -70,7 +71,8 @@ func newBench(a *app) *cobra.Command {
 	f.IntVar(&b.Sizes.Jobs, "jobs", 20_000, "number of no-op jobs")
 	f.IntVar(&b.Sizes.Graphs, "chains", 500, "number of chains, and of diamonds, at once")
 	f.IntVar(&b.Sizes.Samples, "samples", 200, "number of samples of each latency")
-	f.Float64Var(&b.Sizes.Rate, "rate", 1000, "jobs per second of the sustained load, which lasts ten seconds")
+	f.Float64Var(&b.Sizes.Rate, "rate", 1000, "jobs per second of the sustained load")
+	f.DurationVar(&b.Sizes.Sustain, "sustain", 10*time.Second, "duration of the sustained load, 100ms to 1h")
 	f.IntVar(&b.Fill.Finished, "finished", 0, "number of ended jobs in a database that is compared with an empty one")
 	f.IntVar(&b.Fill.Waiting, "waiting", 0, "number of jobs that wait in that database, on a route that no worker serves")
 	f.IntVar(&b.Rounds, "rounds", 5, "how often each side of a comparison runs each workload, in turns")
@@ -121,6 +123,9 @@ func (b *benchCommand) check() error {
 		inRange("--waiting", b.Fill.Waiting, 0, maxBenchJobs),
 		inRange("--rounds", b.Rounds, 1, 1000),
 		inRange("--rate", b.Sizes.Rate, 1, 100_000))
+	if s := b.Sizes.Sustain; err == nil && (s < 100*time.Millisecond || s > time.Hour) {
+		err = usage("", "--sustain %v: want 100ms to 1h", s)
+	}
 	if err == nil && len(bench.Select(b.Only...)) == 0 {
 		err = usage("pawl bench --help says what is measured", "--only %s: no workload has this in its name", strings.Join(b.Only, ","))
 	}

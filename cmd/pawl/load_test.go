@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
+	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,47 +39,8 @@ func TestLoadOverrides(t *testing.T) {
 	}
 }
 
-// TestLoadLinesNeverWait: who shows a run never waits for a reader of its lines. The reader gets
-// each change of state, and the newest of the rest may be left out, which a line says.
-func TestLoadLinesNeverWait(t *testing.T) {
-	t.Parallel()
-	r, w := io.Pipe() // nobody reads
-	l := newLoadLines(w)
-	for n := range 3 * maxLoadLines {
-		l.put(loadInterval{Type: "interval", Agents: n}, true)
-	}
-	l.put(loadSummary{Type: "summary"}, false)
-	closed := make(chan error)
-	go func() { closed <- errors.Join(l.close(), w.Close()) }()
-	var types []string
-	left := 0
-	for lines := json.NewDecoder(r); ; {
-		var line struct {
-			Type  string
-			Lines int
-		}
-		if err := lines.Decode(&line); err != nil {
-			break
-		}
-		types, left = append(types, line.Type), left+line.Lines
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-	summaries := slices.DeleteFunc(slices.Clone(types), func(s string) bool { return s != "summary" })
-	intervals := slices.DeleteFunc(types, func(s string) bool { return s != "interval" })
-	if len(summaries) != 1 || left == 0 || len(intervals)+left != 3*maxLoadLines {
-		t.Errorf("%d summaries, %d intervals and %d left out of %d", len(summaries), len(intervals), left, 3*maxLoadLines)
-	}
-	failing := newLoadLines(badWriter{})
-	failing.put(loadLeft{}, false)
-	if err := failing.close(); err == nil {
-		t.Error("a writer that fails is no error")
-	}
-}
-
-// TestLoadFolder: a folder that cannot be written is refused before a run begins, and a trial leaves
-// nothing behind (L7).
+// TestLoadFolder: a folder that cannot be written is refused before a run begins, and one of a run that has not
+// begun leaves nothing behind (L7).
 func TestLoadFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,10 +50,14 @@ func TestLoadFolder(t *testing.T) {
 	}
 	a := &app{}
 	var refused *pawl.Error
-	if _, err := a.loadFolder(loadRun{out: filepath.Join(file, "result")}); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--out") {
+	if _, err := a.loadFolder(&loadRun{out: filepath.Join(file, "result")}); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--out") {
 		t.Errorf("%v, want an error with a hint", err)
 	}
-	if _, err := a.loadFolder(loadRun{out: filepath.Join(dir, "a", "result")}); err != nil {
+	f, err := a.loadFolder(&loadRun{out: filepath.Join(dir, "a", "result")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "a")); err != nil || len(left) > 0 {
@@ -115,6 +78,17 @@ func TestQuorumOfFewAgents(t *testing.T) {
 	}
 }
 
-type badWriter struct{}
-
-func (badWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+// TestLoadMetricsPort: a port that is in use is refused by the name of the flag that has it.
+func TestLoadMetricsPort(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b := newLoadBench(t)
+	code, printed := b.pawl("load", "run", "brief.yaml", "--metrics", l.Addr().String(), "--out", "out")
+	if code != codeUnavailable || !strings.Contains(printed, "give --metrics another one") {
+		t.Errorf("exit code %d, want %d:\n%s", code, codeUnavailable, printed)
+	}
+}

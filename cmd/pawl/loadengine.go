@@ -14,7 +14,7 @@ func newLoadEngine(a *app) *cobra.Command {
 		Example: "  pawl load-engine",
 		Args:    want(0, 0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if code := workload.Main(c.Context(), a.stdin, a.stdout, a.stderr); code != 0 {
+			if code := workload.Main(c.Context(), a.storeAccess, a.stdin, a.stdout, a.stderr); code != 0 {
 				return exit{code}
 			}
 			return nil

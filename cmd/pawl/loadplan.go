@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/internal/load/workload"
 )
 
@@ -39,8 +40,8 @@ func (a *app) newLoadPlan() *cobra.Command {
 			if err := inRange("--local", o.local, 1, maxLocal); err != nil {
 				return err
 			}
-			if changed := c.Flags().Changed; len(o.agents) > 0 && (changed("local") || changed("root")) {
-				return usage("", "--agents and --local or --root: want agents that are there, or local ones")
+			if err := o.checkAgents(c); err != nil {
+				return err
 			}
 			return a.loadPlan(c.Context(), args[0], o, form)
 		},
@@ -49,12 +50,13 @@ func (a *app) newLoadPlan() *cobra.Command {
 	f.StringSliceVar(&o.agents, "agents", nil, "agents to ask, each HOST, HOST:PORT or unix:PATH; the default port is "+controller.DefaultPort)
 	f.IntVar(&o.local, "local", 1, "how many agents on this machine to plan for, 1 to 64, if --agents names none")
 	f.StringVar(&o.root, "root", "", "folder that local agents would work beneath; default that of temporary files")
+	f.StringArrayVar(&o.stores, "s3", nil, "part of a bucket that local agents could use, as https://HOST/BUCKET/PREFIX; may be repeated")
 	bindLoadForm(a, c, &form, "a list of plans")
 	return c
 }
 
 func (a *app) loadPlan(ctx context.Context, path string, o loadRun, form string) error {
-	src, _, err := readLoad(path)
+	src, test, err := readLoad(path)
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func (a *app) loadPlan(ctx context.Context, path string, o loadRun, form string)
 	if len(o.agents) > 0 {
 		plans, err = a.agentPlans(ctx, src, o)
 	} else {
-		plans, err = localPlans(ctx, src, o)
+		plans, err = a.localPlans(ctx, src, test, o)
 	}
 	if err != nil {
 		return err
@@ -79,7 +81,7 @@ func (a *app) loadPlan(ctx context.Context, path string, o loadRun, form string)
 }
 
 // localPlans returns the plans of agents on this machine.
-func localPlans(ctx context.Context, src []byte, o loadRun) (plans []console.LoadPlan, err error) {
+func (a *app) localPlans(ctx context.Context, src []byte, test *spec.Test, o loadRun) (plans []console.LoadPlan, err error) {
 	if o.root == "" {
 		o.root = os.TempDir()
 	}
@@ -90,8 +92,15 @@ func localPlans(ctx context.Context, src []byte, o loadRun) (plans []console.Loa
 	if err != nil {
 		return nil, files.Error(o.root, err)
 	}
+	job := workload.Job{Config: string(src), AgentCount: o.local, Root: root}
+	if test.Engine == spec.S3 {
+		if job, err = a.storeJob(job, test, o.stores); err != nil {
+			return nil, err
+		}
+	}
 	for i := range o.local {
-		plan, faults := workload.Plan(ctx, workload.Job{Config: string(src), AgentIndex: i, AgentCount: o.local, Root: root})
+		job.AgentIndex = i
+		plan, faults := workload.Plan(ctx, job)
 		plans = append(plans, console.LoadPlanOf("local", plan, faults))
 	}
 	return plans, nil

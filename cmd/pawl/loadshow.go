@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/journal"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
@@ -18,7 +19,7 @@ const loadEvery = 5 * time.Second
 // its methods are called by one goroutine.
 type loadShown struct {
 	*app
-	json    *loadLines // nil: for people
+	lines   *journal.Feed // nil: for people
 	load    console.Load
 	drawing *console.Drawing // nil: none
 	end     func()           // stops writing to stderr in the background
@@ -43,7 +44,7 @@ func (a *app) loadShown(o loadRun, test *spec.Test) *loadShown {
 	}
 	switch {
 	case o.form == formJSON:
-		s.json = newLoadLines(a.stdout)
+		s.lines = &journal.Feed{Name: test.Name, Lines: journal.NewLines(a.stdout)}
 	case a.screen.Terminal:
 		out := console.NewAsyncWriter(a.stderr) // a terminal that is held must not hold the run
 		d := console.NewDrawing(console.NewLive(out, a.screen, console.Frame{Zone: a.talkZone(), Paint: a.colours()}), a.logs)
@@ -66,8 +67,8 @@ func (s *loadShown) paint() {
 
 // close waits until everything is written to stdout, and returns its error.
 func (s *loadShown) close() error {
-	if s.json != nil {
-		return s.json.close()
+	if s.lines != nil {
+		return s.lines.Lines.Close()
 	}
 	return nil
 }
@@ -75,17 +76,16 @@ func (s *loadShown) close() error {
 // changed shows that the run or one of its agents has changed.
 func (s *loadShown) changed(v controller.View) {
 	s.load.View = v
-	if s.drawing != nil {
+	switch {
+	case s.drawing != nil:
 		s.paint()
 		return
-	}
-	if v.Phase != s.phase {
+	case s.lines != nil:
+		s.lines.Changed(v)
+		return
+	case v.Phase != s.phase:
 		s.phase = v.Phase
-		if s.json != nil {
-			s.json.put(loadPhase{"run", time.Now(), v.ID, s.load.Name, v.Phase, v.Reason, len(v.Agents)}, false)
-		} else {
-			s.say("%s %s", s.load.Name, s.phaseText(v))
-		}
+		s.say("%s %s", s.load.Name, s.phaseText(v))
 	}
 	if s.known == nil {
 		s.known = make([]agentShown, len(v.Agents))
@@ -105,21 +105,12 @@ func (s *loadShown) phaseText(v controller.View) string {
 // agent shows what has changed of an agent.
 func (s *loadShown) agent(v *controller.AgentView, known *agentShown) {
 	now := agentShown{v.Status, v.Failure != nil, v.Measured, v.Begun, v.Progress.GetDone(), known.at}
-	if p := v.Progress; now.done != known.done && (s.json != nil || time.Since(known.at) >= loadEvery) {
+	if now.done != known.done && time.Since(known.at) >= loadEvery {
 		now.at = time.Now()
-		if s.json != nil {
-			s.json.put(loadProgress{"progress", now.at, v.Index, v.Address, p.GetPhase(), p.GetDone(), p.GetTotal(), p.GetBytes(), p.GetBytesPerSecond()}, true)
-		} else {
-			s.say("%s: %s", v.Name, console.LoadProgress(p))
-		}
+		s.say("%s: %s", v.Name, console.LoadProgress(v.Progress))
 	}
 	changed := now.status != known.status || now.failed != known.failed || now.measured != known.measured || now.begun != known.begun
-	*known = now
-	switch {
-	case !changed:
-	case s.json != nil:
-		s.json.put(agentEvent(v), false)
-	default:
+	if *known = now; changed {
 		row := console.AgentRows([]controller.AgentView{*v})[1]
 		text := v.Name + ": " + row[1]
 		for i, name := range []string{"clock ", "skew ", ""} {
@@ -137,8 +128,8 @@ func (s *loadShown) interval(i controller.Interval) {
 	switch {
 	case s.drawing != nil:
 		s.paint()
-	case s.json != nil:
-		s.json.put(loadInterval{"interval", time.Now(), i.Start.Seconds(), i.End.Seconds(), i.Warmup, i.Agents, i.Backlog, report.Operations(i.Operations, i.Seconds())}, true)
+	case s.lines != nil:
+		s.lines.Interval(i)
 	case i.End >= s.next:
 		s.next = i.End.Truncate(loadEvery) + loadEvery
 		s.say("%s", console.LoadLine(&i))
@@ -150,97 +141,20 @@ func (s *loadShown) say(format string, args ...any) {
 	fmt.Fprintln(s.logs, console.Printable(fmt.Sprintf(format, args...)))
 }
 
-// summary shows how the run has ended. No folder means that there is no result.
+// summary shows how the run has ended. No folder means that there is no result: the load never began,
+// or it cannot be written.
 func (s *loadShown) summary(r *report.Report, dir string) error {
 	sum := &r.Summary
-	if s.json != nil {
-		s.json.put(loadSummary{"summary", time.Now(), sum.RunID, sum.Outcome, sum.Reason, dir, sum}, false)
+	if s.lines != nil {
+		s.lines.Lines.Put(journal.SummaryLine{Type: journal.TypeSummary, At: time.Now(), Run: sum.RunID, Outcome: sum.Outcome, Reason: sum.Reason, Folder: dir, Summary: sum}, false)
 		return nil
 	}
-	if dir == "" {
+	if sum.Started == nil {
 		return nil
 	}
-	if err := console.LoadReport(s.stdout, sum, s.outZone()); err != nil {
+	if err := console.LoadReport(s.stdout, sum, s.outZone()); err != nil || dir == "" {
 		return err
 	}
 	_, err := fmt.Fprintf(s.stdout, "result in %s\n", console.Shell(dir))
 	return err
-}
-
-// The lines of -o json, which docs/load-running.md describes.
-type (
-	loadPhase struct {
-		Type   string           `json:"type"`
-		At     time.Time        `json:"at"`
-		Run    string           `json:"run"`
-		Name   string           `json:"name"`
-		Phase  controller.Phase `json:"phase"`
-		Reason string           `json:"reason,omitempty"`
-		Agents int              `json:"agents"`
-	}
-	loadAgent struct {
-		Type      string    `json:"type"`
-		At        time.Time `json:"at"`
-		Agent     int       `json:"agent"`
-		ID        string    `json:"id,omitempty"`
-		Address   string    `json:"address"`
-		Status    string    `json:"status"`
-		Code      string    `json:"error_code,omitempty"`
-		Error     string    `json:"error,omitempty"`
-		Offset    *int64    `json:"clock_offset_ns,omitempty"`
-		Bound     *int64    `json:"clock_bound_ns,omitempty"`
-		SkewFirst *int64    `json:"skew_first_ns,omitempty"`
-		SkewLast  *int64    `json:"skew_last_ns,omitempty"`
-	}
-	loadProgress struct {
-		Type    string    `json:"type"`
-		At      time.Time `json:"at"`
-		Agent   int       `json:"agent"`
-		Address string    `json:"address"`
-		Phase   string    `json:"phase"`
-		Done    uint64    `json:"done"`
-		Total   uint64    `json:"total"`
-		Bytes   uint64    `json:"bytes"`
-		Rate    float64   `json:"bytes_per_second"`
-	}
-	loadInterval struct {
-		Type       string             `json:"type"`
-		At         time.Time          `json:"at"`
-		Start      float64            `json:"start_seconds"`
-		End        float64            `json:"end_seconds"`
-		Warmup     bool               `json:"warmup"`
-		Agents     int                `json:"agents"`
-		Backlog    uint64             `json:"backlog"`
-		Operations []report.Operation `json:"operations"`
-	}
-	loadLeft struct {
-		Type  string    `json:"type"`
-		At    time.Time `json:"at"`
-		Lines int       `json:"lines"`
-	}
-	loadSummary struct {
-		Type    string          `json:"type"`
-		At      time.Time       `json:"at"`
-		Run     string          `json:"run"`
-		Outcome string          `json:"outcome"`
-		Reason  string          `json:"reason,omitempty"`
-		Folder  string          `json:"folder,omitempty"`
-		Summary *report.Summary `json:"summary"`
-	}
-)
-
-func agentEvent(v *controller.AgentView) loadAgent {
-	e := loadAgent{Type: "agent", At: time.Now(), Agent: v.Index, ID: v.Info.GetId(), Address: v.Address, Status: console.LoadStatus(v)}
-	if v.Failure != nil {
-		e.Code, e.Error = v.Failure.GetCode().String(), v.Failure.GetMessage()
-	}
-	if v.Measured {
-		offset, bound := int64(v.Clock.Offset), int64(v.Clock.Bound)
-		e.Offset, e.Bound = &offset, &bound
-	}
-	if v.Begun {
-		first, last := int64(v.Skew[0]), int64(v.Skew[1])
-		e.SkewFirst, e.SkewLast = &first, &last
-	}
-	return e
 }

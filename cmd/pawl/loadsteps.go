@@ -47,6 +47,6 @@ func (a *app) stepCredentials() (c controller.Credentials, err error) {
 		}
 		c.Token = strings.TrimSpace(string(b))
 	}
-	c.Hint = "the environment of the worker names them: " + loadCert + " and " + loadKey + ", or " + loadTokenFile
+	c.Hint = "the environment names them: " + loadCert + " and " + loadKey + ", or " + loadTokenFile
 	return c, nil
 }

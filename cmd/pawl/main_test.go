@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/lab/s3test"
 	proc "github.com/pawl-dev/pawl/internal/process"
 	"github.com/pawl-dev/pawl/internal/signals"
 )
@@ -29,6 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	code := pgtest.Main(m)
 	builds.remove()
+	s3test.Remove()
 	os.Exit(code)
 }
 

@@ -51,7 +51,13 @@ services: see "pawl service list".
 
 With --crew DIR, a folder in a repository, the server tends the crew of that repository: it
 patrols, starts the programs of members that have a task, runs the gates, and lands what is
-approved and waits. The API then shows the crew, and takes assignments and approvals.`
+approved and waits. The API then shows the crew, and takes assignments and approvals.
+
+With --load DIR the API shows the load runs whose results are in that folder, such as those of
+"pawl load run --out DIR/NAME", and those that are on. It compares them, and ends those that are
+on. --load-agent ADDRESS adds an agent to those that it shows. Off this machine agents want a
+certificate or a token: PAWL_LOAD_CERT and PAWL_LOAD_KEY, or PAWL_LOAD_TOKEN_FILE, name the files,
+and PAWL_LOAD_CA has the certificates that those of agents are signed by.`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}
@@ -64,6 +70,7 @@ func newServer(a *app) *cobra.Command {
 	s.bindName(c)
 	s.bindEngine(c)
 	s.bindCrew(c)
+	s.bindLoad(c)
 	return c
 }
 
@@ -93,6 +100,7 @@ func newDev(a *app) *cobra.Command {
 	s.bindWorker(c)
 	s.bindEngine(c)
 	s.bindCrew(c)
+	s.bindLoad(c)
 	return c
 }
 
@@ -116,6 +124,8 @@ type service struct {
 	clientCA  string // the file of the certificates that those of clients are signed by; empty: they show none
 	login     login
 	crew      string            // a folder in the repository of a crew; empty: none
+	load      string            // a folder of load runs; empty: none
+	agents    []string          // the addresses of load agents
 	spans     *tracing.Exporter // nil: none are exported
 }
 
@@ -392,12 +402,17 @@ const (
 // openPort opens the port at an address that checkListen has accepted, and prints its URL and
 // what it serves.
 func (a *app) openPort(address string, c *daemon.Certificate, what string, w io.Writer) (*daemon.Port, error) {
+	return a.openPortOf("--listen", address, c, what, w)
+}
+
+// openPortOf is openPort for an address that another flag names.
+func (a *app) openPortOf(flag, address string, c *daemon.Certificate, what string, w io.Writer) (*daemon.Port, error) {
 	p, err := daemon.OpenPort(address, c, a.log)
 	switch pawl.KindOf(err) {
 	case pawl.Unavailable:
-		return nil, hinted(err, "another process may use that port: give --listen another one, or port 0 for a free one")
+		return nil, hinted(err, "another process may use that port: give "+flag+" another one, or port 0 for a free one")
 	case pawl.Invalid:
-		return nil, usage("", "--listen %q: %s", address, err)
+		return nil, usage("", "%s %q: %s", flag, address, err)
 	}
 	if err == nil {
 		present(p, what, w)
@@ -500,13 +515,21 @@ func (a *app) staffed(ctx context.Context, l *ledger, s *service, m *metrics.Met
 	if err != nil {
 		return err
 	}
+	loads, agents, err := a.loadsOf(s)
+	if err != nil {
+		return err
+	}
+	if loads != nil {
+		defer loads.Close()
+		m.WatchLoads(loads.List)
+	}
 	required := s.auth == authRequired || s.login.Issuer != "" || s.clientCA != ""
 	if p != nil && (required || p.Beyond) {
 		if err := a.hintFirstToken(ctx, l); err != nil {
 			return err
 		}
 	}
-	return (&daemon.Daemon{Required: required, URL: s.login.URL, Login: s.login.config(), Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log, Crew: members, Start: start,
+	return (&daemon.Daemon{Required: required, URL: s.login.URL, Login: s.login.config(), Role: s.role, Version: version(), Metrics: m, Engine: l.engine, Store: l.store, Sockets: control.Dir(a.getenv), Port: p, Log: a.log, Crew: members, Start: start, Loads: loads, LoadAgents: agents,
 		Examine: (&doctor.Doctor{
 			Diagnose: func(ctx context.Context) []health.Finding { return l.database.Diagnose(ctx, 0, a.log) },
 			Open: func(context.Context) (store.Store, *client.Client, func() error, error) {

@@ -45,7 +45,7 @@ type guardedOperation struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true, sockets: openShop(t), crews: []*crew.Crew{openCrew(t)}}}
+	g := &guarded{site: &site{t: t, where: filepath.Join(t.TempDir(), "pawl.db"), seen: make(chan string, 100), required: true, sockets: openShop(t), crews: []*crew.Crew{openCrew(t)}, loads: openLoads(t)}}
 	g.examine = func() []health.Finding { return nil }
 	g.open()
 	t.Cleanup(func() { g.close() })
@@ -96,7 +96,7 @@ func (g *guarded) as(secret, method, path, body string, headers ...string) *answ
 // ask sends a request of an operation. Of a stream that does not end only the status is read.
 func (g *guarded) ask(secret string, o *guardedOperation, path, body string) *answer {
 	g.t.Helper()
-	if o.ID != "stream-events" && o.ID != "follow-step-log" {
+	if o.ID != "stream-events" && o.ID != "follow-step-log" && o.ID != "follow-load-run" {
 		return g.as(secret, o.method, path, body)
 	}
 	r, err := http.NewRequestWithContext(g.t.Context(), o.method, g.url+path, nil)
@@ -223,7 +223,7 @@ func (g *guarded) records(admin string) *target {
 	secret, _ := g.token("visitor", nil, pawl.RoleViewer)
 	webhook := id(g.as(admin, "POST", "/api/webhooks", `{"name":"clerk","url":"http://127.0.0.1:1/","workspace_id":"default"}`))
 	return &target{secret: secret, workspace: "default", byQuery: map[string]string{"entity": job, "q": "nothing", "job_id": job, "a": job, "b": job, "older_than": "720h", "claim": "1", "offset": "0"},
-		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing", "members": "auth"}}
+		byPath: map[string]string{"jobs": job, "steps": step, "workers": worker, "tokens": token, "webhooks": webhook, "deliveries": "1", "workflows": "order", "schedules": "nightly", "machines": "job", "hosts": "shop", "bulk": "pause", "queues": "billing", "services": "web", "queue": "billing", "members": "auth", "runs": "now"}}
 }
 
 // missing is a target that does not exist, of the same form.

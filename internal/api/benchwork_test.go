@@ -31,6 +31,8 @@ func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1, 10, 50} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			near, far := newSite(b), newSite(b)
+			near.polls(3 * time.Second) // the default
+			far.polls(3 * time.Second)
 			e, err := remote.Open(b.Context(), far.url, remote.Config{})
 			if err != nil {
 				b.Fatal(err)

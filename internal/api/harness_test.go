@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,9 +47,11 @@ type site struct {
 	bodyTime time.Duration           // see api.Config
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
+	poll     time.Duration           // see engine.Config; 0: 20 ms
 
-	maxEvents int    // likewise
-	sockets   string // likewise
+	maxEvents int       // likewise
+	sockets   string    // likewise
+	loads     *loadSite // nil: none
 }
 
 // newSite opens a site with a new SQLite file.
@@ -67,6 +70,16 @@ func newSiteOn(t testing.TB, where string, crews ...*crew.Crew) *site {
 	return s
 }
 
+// newWholeSite opens a site on a database that has a crew and load runs, too.
+func newWholeSite(t testing.TB, where string) *site {
+	t.Helper()
+	s := newSiteOn(t, where, openCrew(t))
+	s.close()
+	s.loads = openLoads(t)
+	s.open()
+	return s
+}
+
 // open opens the database, and serves it.
 func (s *site) open() {
 	s.t.Helper()
@@ -79,7 +92,7 @@ func (s *site) open() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.engine, err = engine.Open(engine.Config{Store: db, Lanes: at.Lanes(), Poll: 20 * time.Millisecond, Silence: time.Hour, Log: log})
+	s.engine, err = engine.Open(engine.Config{Store: db, Lanes: at.Lanes(), Poll: cmp.Or(s.poll, 20*time.Millisecond), Silence: time.Hour, Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -88,8 +101,10 @@ func (s *site) open() {
 	if len(s.crews) > 0 {
 		members = s.crews[0]
 	}
-	service := api.New(api.Config{Crew: members, Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: s.time, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
-		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }})
+	config := api.Config{Crew: members, Sockets: s.sockets, Gate: gate, Cookie: api.CookiePrefix, Engine: s.engine, Program: "test", Schema: 1, Now: s.time, Observe: s.observe, Log: log, BodyTime: s.bodyTime, MaxWaits: s.maxWaits,
+		Events: s.engine.Feed(), MaxEventStreams: s.maxEvents, Examine: func(context.Context) []health.Finding { return s.examine() }}
+	s.loads.config(&config)
+	service := api.New(config)
 	server := httptest.NewUnstartedServer(api.Guard(service, api.GuardConfig{Gate: gate, Raw: []string{"/api/steps/*/log"}, Log: log}))
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // as the port does
@@ -255,3 +270,11 @@ steps:
   - {id: wait, event: {name: go}}
 `
 )
+
+// polls opens the site again with another poll interval.
+func (s *site) polls(interval time.Duration) {
+	s.t.Helper()
+	s.close()
+	s.poll = interval
+	s.open()
+}

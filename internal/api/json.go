@@ -6,12 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-dev/pawl/internal/exchange"
 )
+
+// maxPooled is the largest buffer, in bytes, that is kept for another answer.
+const maxPooled = 1 << 20
+
+// answers are buffers for the answers to exchanges.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
 
 // strictJSON reads one value of JSON that is UTF-8 and names no key of an object twice.
 var strictJSON = huma.Format{
@@ -20,7 +27,14 @@ var strictJSON = huma.Format{
 		if !is {
 			return huma.DefaultJSONFormat.Marshal(w, v)
 		}
-		_, err := w.Write(append(a.AppendJSON(make([]byte, 0, 512*(1+len(a.Steps)))), '\n'))
+		text := answers.Get().(*[]byte)
+		defer func() {
+			if cap(*text) <= maxPooled {
+				answers.Put(text)
+			}
+		}()
+		*text = append(a.AppendJSON((*text)[:0]), '\n')
+		_, err := w.Write(*text)
 		return err
 	},
 	Unmarshal: func(data []byte, v any) error {

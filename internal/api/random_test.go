@@ -85,7 +85,7 @@ func (d *drive) known(t testing.TB) []string {
 	step := d.step(job, "ship", "in_progress")
 	worker := d.want(200, "GET", "/api/workers", "").field(t, "items.0.id").(string)
 	remote := d.want(201, "POST", "/api/workers", `{"handlers":["far"]}`).field(t, "id").(string)
-	return []string{job, step, worker, remote, "order", "order@1", "nightly", "0 3 * * *", order, "1", "job", "queue", "default", "1h"}
+	return []string{job, step, worker, remote, "order", "order@1", "nightly", "0 3 * * *", order, "1", "job", "queue", "default", "1h", "monday", "now"}
 }
 
 // A generator makes values from schemas.

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/feed"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/load/results"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -50,6 +51,13 @@ type Config struct {
 
 	// Crew is the crew that is served; nil: there is none.
 	Crew *crew.Crew
+
+	// Loads are the load runs that are shown; nil: none.
+	Loads *results.Folder
+
+	// LoadAgents are the load agents that are shown, and AgentTime is how long each has to reply; 0: 3 s.
+	LoadAgents []LoadAgent
+	AgentTime  time.Duration
 
 	// Gate has let the callers in. nil: there is none, and nobody can sign in.
 	Gate *access.Gate
@@ -94,6 +102,9 @@ type Service struct {
 	flowing   chan struct{} // one for each stream of bytes
 	exploring chan struct{} // one for each definition that is explored
 	polling   chan struct{} // one for each that waits for steps
+
+	evaluating chan struct{} // one for each request that evaluates results of loads
+	scanning   chan struct{} // one for each that reads what a load has written line by line
 }
 
 // New returns a service on an engine.
@@ -101,7 +112,7 @@ func New(c Config) *Service {
 	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{},
 		examiner: &examiner{examine: c.Examine, now: c.Now, busy: make(chan struct{}, 1)}, stuck: stuckLists{now: c.Now},
 		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
-		listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
+		evaluating: make(chan struct{}, maxEvaluated), scanning: make(chan struct{}, maxScanned), listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)

@@ -163,6 +163,7 @@ var tags = []*huma.Tag{
 	{Name: "webhooks", Description: "Webhooks, which send events to URLs. See docs/webhooks.md."},
 	{Name: "resources", Description: "Limits of queues and of depths of jobs."},
 	{Name: "crew", Description: "The crew of a repository on the server's machine, if the server was started with one: coding agents on branches of their own. It belongs to no workspace."},
+	{Name: "load", Description: "Load runs and load agents, if the server was started with a folder of results. They belong to no workspace."},
 	{Name: "services", Description: "The services of supervisors and servers on the server's machine. They belong to no workspace."},
 	{Name: "records", Description: "State machines, and what is kept of the past."},
 	{Name: "server", Description: "About this server."},
@@ -174,7 +175,7 @@ const description = "Pawl runs workflows as explicit state machines. Every error
 func (s *Service) operations() []operation {
 	return slices.Concat(s.aboutOperations(), s.jobOperations(), s.stepOperations(), s.workflowOperations(),
 		s.scheduleOperations(), s.tokenOperations(), s.sessionOperations(), s.webhookOperations(), s.workerOperations(), s.exchangeOperations(), s.resourceOperations(), s.recordOperations(), s.eventOperations(),
-		s.serviceOperations(), s.rehearsalOperations(), s.detailOperations(), s.bulkOperations(), s.overviewOperations(), s.stepLogOperations(), s.checkOperations(), s.crewOperations())
+		s.serviceOperations(), s.rehearsalOperations(), s.detailOperations(), s.bulkOperations(), s.overviewOperations(), s.stepLogOperations(), s.checkOperations(), s.crewOperations(), s.loadOperations())
 }
 
 const (

@@ -103,24 +103,10 @@ func OperationRows(t stats.Table, seconds float64) [][]string {
 func AgentRows(agents []controller.AgentView) [][]string {
 	rows := [][]string{{"AGENT", "STATUS", "CLOCK", "SKEW", "NOTE"}}
 	for _, a := range agents {
-		rows = append(rows, []string{strings.TrimPrefix(a.Name, "agent "), LoadStatus(&a), clockCell(a), SkewCell(a), loadNote(a)})
+		rows = append(rows, []string{strings.TrimPrefix(a.Name, "agent "), a.State(), clockCell(a), SkewCell(a), loadNote(a)})
 	}
 	return rows
 }
-
-// LoadStatus returns the status of an agent in a word. One that failed without saying so is lost.
-func LoadStatus(a *controller.AgentView) string {
-	switch {
-	case a.Failure != nil && !loadEnds[a.Status]:
-		return "lost"
-	case a.Status == loadpb.Status_STATUS_UNSPECIFIED:
-		return "connecting"
-	}
-	return strings.ToLower(strings.TrimPrefix(a.Status.String(), "STATUS_"))
-}
-
-// loadEnds are the states that a run ends in.
-var loadEnds = map[loadpb.Status]bool{loadpb.Status_STATUS_COMPLETED: true, loadpb.Status_STATUS_ERROR: true, loadpb.Status_STATUS_ABORTED: true}
 
 func clockCell(a controller.AgentView) string {
 	if !a.Measured {

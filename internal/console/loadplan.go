@@ -48,8 +48,12 @@ func LoadPlans(w io.Writer, plans []LoadPlan) error {
 		if p.DirectAlignment > 0 {
 			direct = spec.SizeText(int64(p.DirectAlignment))
 		}
+		free := spec.RoundSizeText(float64(p.FreeBytes))
+		if p.FileSystem == string(spec.S3) {
+			free = "" // nobody knows
+		}
 		rows = append(rows, []string{
-			p.Agent, strconv.FormatUint(p.Files, 10), strconv.FormatUint(p.Folders, 10), spec.RoundSizeText(float64(p.Bytes)), spec.RoundSizeText(float64(p.FreeBytes)),
+			p.Agent, strconv.FormatUint(p.Files, 10), strconv.FormatUint(p.Folders, 10), spec.RoundSizeText(float64(p.Bytes)), free,
 			p.FileSystem, direct, planTime(p.PrepareSeconds), planTime(p.RunSeconds),
 		})
 	}

@@ -20,6 +20,9 @@ func LoadReport(w io.Writer, s *report.Summary, zone *time.Location) error {
 	if s.Partial {
 		fmt.Fprintln(w, "This result is partial: the run, or an agent of it, has not completed.")
 	}
+	if s.Live > 0 {
+		fmt.Fprintf(w, "There is no result of %s. All figures include what has come while it ran: see partial below.\n", Plural(int64(s.Live), "agent"))
+	}
 	started := ""
 	if s.Started != nil {
 		started = "started " + In(*s.Started, zone).Format(time.DateTime) + ", "
@@ -35,6 +38,11 @@ func LoadReport(w io.Writer, s *report.Summary, zone *time.Location) error {
 	fmt.Fprintln(w)
 	if err := Table(w, partRows(s.Agents)); err != nil {
 		return err
+	}
+	for i := range s.Agents {
+		if p := &s.Agents[i]; p.Error != nil && p.Problem != "" { // the note is the error
+			fmt.Fprintf(w, "partial: %s: %s\n", Printable(p.Folder), OneLine(p.Problem))
+		}
 	}
 	for i := range s.Agents {
 		if c := s.Agents[i].Cleanup; c != nil && len(c.Errors) > 0 {
@@ -110,11 +118,13 @@ func partRows(parts []report.AgentPart) [][]string {
 		}
 		skew, bound, clock := "", "", ""
 		if p.ClockProbes > 0 {
-			skew = report.LatencyText(p.SkewFirst) + " to " + report.LatencyText(p.SkewLast)
+			if p.HasBegun() {
+				skew = report.LatencyText(p.SkewFirst) + " to " + report.LatencyText(p.SkewLast)
+			}
 			bound, clock = report.LatencyText(p.ClockBound), report.LatencyText(p.ClockOffset)
 		}
 		rows = append(rows, []string{
-			p.Folder, p.Host, p.Status, Rate(p.OperationsPerSecond), MiB(p.BytesPerSecond), report.LatencyText(p.Felt().P50), report.LatencyText(p.Felt().P99), skew, bound, clock, OneLine(note),
+			p.Folder, p.Host, p.State(), Rate(p.OperationsPerSecond), MiB(p.BytesPerSecond), report.LatencyText(p.Felt().P50), report.LatencyText(p.Felt().P99), skew, bound, clock, OneLine(note),
 		})
 	}
 	return rows

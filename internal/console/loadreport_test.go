@@ -21,7 +21,7 @@ func TestLoadReport(t *testing.T) {
 	read := report.Figures{Operations: 990, Bytes: 990 * 4096, Errors: 10, ErrorClasses: map[string]uint64{"no_space": 1, "io": 9}, OperationsPerSecond: 123.75, BytesPerSecond: 506_880, Service: latency, Response: &slow}
 	stat := report.Figures{Operations: 8, OperationsPerSecond: 1, Service: latency}
 	s := &report.Summary{
-		RunID: "01JCQ2H7W3T5V9XKZ8M4N6P0RS", Name: "mixed", Outcome: report.Failed, Reason: "agent b has failed:\n\x1b[31mno space", Partial: true, NotBegun: 4321, Started: &started, Seconds: 8,
+		RunID: "01JCQ2H7W3T5V9XKZ8M4N6P0RS", Name: "mixed", Outcome: report.Failed, Reason: "agent b has failed:\n\x1b[31mno space", Partial: true, Live: 1, NotBegun: 4321, Started: &started, Seconds: 8,
 		Violations: []string{"p99 of read: 401µs, want at most 100µs"}, Skew: &report.Skew{First: -1_500, Last: 600_000, Bound: 40_000}, Total: read,
 		Operations: []report.Operation{
 			{Operation: "read", Figures: read, SizeClasses: []report.SizeClass{{Class: "<=4KiB", Figures: stat}, {Class: "<=64KiB", Figures: read}}}, {Operation: "stat", Figures: stat},
@@ -29,6 +29,7 @@ func TestLoadReport(t *testing.T) {
 		Agents: []report.AgentPart{
 			{Folder: "a", Host: "host-1", Status: "completed", Figures: read, ClockOffset: 5_000_000_000, ClockBound: 40_000, ClockProbes: 32, SkewFirst: -1_500, SkewLast: 200_000},
 			{Folder: "b", Host: "evil\x1b[2J", Status: "error", Cleanup: &report.Cleanup{Left: 3, Errors: []string{"remove \x1b[31mdata/f1: permission denied", "another"}}, Problem: "there is no result", Error: &report.AgentError{Message: "no space left"}},
+			{Folder: "c", Host: "host-3", Status: "running", Partial: true, Live: true, Figures: stat, Problem: "there is no result; its figures are of\x1b what came", Error: &report.AgentError{Message: "gone"}},
 		},
 	}
 	var b strings.Builder

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/crew"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/load/results"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/oidc"
 	"github.com/pawl-dev/pawl/internal/server"
@@ -47,6 +48,10 @@ type Daemon struct {
 	// Crew is tended and served. nil: there is none. Start starts the program of a member.
 	Crew  *crew.Crew
 	Start func(ctx context.Context, id string) error
+
+	// Loads are the load runs that are served, nil: none; and LoadAgents the agents.
+	Loads      *results.Folder
+	LoadAgents []api.LoadAgent
 
 	// Examine examines the database, for the API.
 	Examine func(context.Context) []health.Finding
@@ -94,7 +99,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 			return store.FindTokenBySum(ctx, d.Store, sum)
 		}})
 		config := api.Config{Engine: d.Engine, Gate: d.Port.Gate, Cookie: d.Port.cookie(), Secure: strings.HasPrefix(strings.ToLower(d.URL), "https:"),
-			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets, Crew: d.Crew}
+			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets, Crew: d.Crew, Loads: d.Loads, LoadAgents: d.LoadAgents}
 		if d.Port.Login, err = d.login(&config); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ type Hints struct {
 // the value is nil if there is nothing to examine.
 func Read(e *Examiner, src []byte, hints Hints) *Value {
 	if len(src) > MaxSource {
-		e.Report(Place{}, "", fmt.Sprintf("the file is %d bytes large; at most %d are allowed", len(src), MaxSource), "")
+		e.Report(Place{}, "", fmt.Sprintf("the file has more than %d bytes", MaxSource), "")
 		return nil
 	}
 	if at, what := badByte(src); what != "" {

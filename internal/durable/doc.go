@@ -15,6 +15,10 @@
 // locks of two files with one name. Each acquisition opens the file anew, so that goroutines
 // exclude each other, too. The files are closed on exec, so that no child keeps a lock.
 //
+// The lock of a [Scratch] folder goes with its folder, and nobody waits for it. It is there before the
+// contents of the folder and until they are gone, and says on which machine the folder is used:
+// [SweepScratch] removes only folders of its own user and machine, where the lock says whether they are used.
+//
 // flock does not exclude on some network and virtual file systems. [Selftest] finds that out.
 //
 // # Tests

@@ -161,6 +161,9 @@ func TestLocks(t *testing.T) {
 		t.Fatalf("%v, %v", lock, err)
 	}
 	defer lock.Release()
+	if err := lock.File().Truncate(0); err != nil {
+		t.Errorf("the file is not open for writing, as NFS wants it: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Acquire(ctx, path); !errors.Is(err, ErrHeld) {

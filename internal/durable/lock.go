@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -50,18 +51,44 @@ func Held(path string) (bool, error) {
 	return false, nil
 }
 
+// Locked is Held for an open file.
+func Locked(f *os.File) (bool, error) {
+	switch err := change(f, syscall.LOCK_SH|syscall.LOCK_NB); err {
+	case nil:
+		return false, change(f, syscall.LOCK_UN)
+	case syscall.EWOULDBLOCK:
+		return true, nil
+	default:
+		return false, &os.PathError{Op: "flock", Path: f.Name(), Err: err}
+	}
+}
+
+// try opens the file for writing if the lock excludes others: NFS has such locks of no other files. A file
+// of somebody else, which it may only read, can be locked nevertheless where it is on a local disk.
 func try(path string, how int) (*Lock, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
+	flag := os.O_RDONLY
+	if how == syscall.LOCK_EX {
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flag|os.O_CREATE, 0o644)
+	if errors.Is(err, fs.ErrPermission) {
+		f, err = os.Open(path)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return tryFile(f, how)
+}
+
+// tryFile locks an open file, or closes it.
+func tryFile(f *os.File, how int) (*Lock, error) {
 	switch err := change(f, how|syscall.LOCK_NB); err {
 	case nil:
 		return &Lock{f}, nil
 	case syscall.EWOULDBLOCK:
 		return nil, f.Close()
 	default:
-		return nil, errors.Join(&os.PathError{Op: "flock", Path: path, Err: err}, f.Close())
+		return nil, errors.Join(&os.PathError{Op: "flock", Path: f.Name(), Err: err}, f.Close())
 	}
 }
 

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"math"
 	"slices"
 )
@@ -67,6 +68,9 @@ func outcome(name []byte) string {
 	return all[i]
 }
 
+// stepMark occurs once in each step of an answer, or more often.
+var stepMark = []byte(`"step_id":`)
+
 // QuickAnswer reads an answer that is written as usual, or returns nil.
 func QuickAnswer(text []byte) *Answer {
 	s, a := scan{text: text}, new(Answer)
@@ -75,7 +79,7 @@ func QuickAnswer(text []byte) *Answer {
 		case "state":
 			a.State = s.string()
 		case "steps":
-			a.Steps = []Step{}
+			a.Steps = make([]Step, 0, bytes.Count(text, stepMark))
 			s.list(func() { a.Steps = append(a.Steps, Step{}); s.step(&a.Steps[len(a.Steps)-1]) })
 		case "results":
 			a.Results = s.strings()

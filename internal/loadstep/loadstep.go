@@ -6,9 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -17,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/journal"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/internal/sleep"
@@ -77,14 +82,22 @@ func Handler(c Config) worker.Handler {
 }
 
 // failure returns the failure of a run. It may pass if agents were out of reach or busy, and if they
-// could not be started; it is permanent otherwise.
+// could not be started; it is permanent otherwise, if an operator has ended it, and if it is of a disk
+// that takes no more.
 func failure(err error) *pawl.Failure {
 	var e *pawl.Error
-	f := &pawl.Failure{Class: classFailed, Message: err.Error(), Permanent: errors.As(err, &e) && e.Kind != pawl.Unavailable}
+	var aborted *controller.AbortedError
+	f := &pawl.Failure{Class: classFailed, Message: err.Error(), Permanent: errors.As(err, &e) && e.Kind != pawl.Unavailable || errors.As(err, &aborted) || takesNoMore(err)}
 	if e != nil && e.Hint != "" {
 		f.Message += " (" + e.Hint + ")"
 	}
 	return f
+}
+
+// takesNoMore reports whether a disk is full or closed to this process, which does not pass by running
+// the load again.
+func takesNoMore(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EROFS, fs.ErrPermission}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // A step is one attempt of a step of a workflow.
@@ -103,24 +116,58 @@ type step struct {
 
 func (s *step) note(format string, args ...any) { s.task.Log.Notef(format, args...) }
 
-// attempt runs the load.
+// attempt runs the load. When ctx ends, it waits for the agents to clean up, for the grace at most.
 func (s *step) attempt(ctx context.Context) (*Output, error) {
 	src, test, err := s.load()
 	if err != nil {
 		return nil, err
 	}
+	result, err := report.NewFolder(filepath.Join(s.Results, s.id))
+	if err != nil {
+		return nil, fmt.Errorf("the result could not be written: %w", err)
+	}
+	defer func() {
+		if err := result.Close(); err != nil {
+			s.note("what was written of the result cannot be removed: %v", err)
+		}
+	}()
+	forced, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
 	targets, end, err := s.agents(ctx)
 	if err != nil {
 		return nil, err
 	}
-	run, failed := s.run(ctx, controller.Config{
-		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Stop: ctx.Done(), Changed: s.changed, Interval: s.interval,
+	grace := cmp.Or(max(s.task.Limits.Grace, 0), worker.DefaultGrace)
+	defer context.AfterFunc(ctx, func() {
+		if sleep.For(forced, grace) {
+			s.note("the agents have not ended within %s, and clean up by themselves", grace)
+			cancel()
+		}
+	})()
+	j, err := s.journal(src, test)
+	if err != nil {
+		return nil, errors.Join(err, end(forced))
+	}
+	if j.Unwritten != nil {
+		s.note("%v", j.Unwritten)
+	}
+	defer func() {
+		if err := j.Close(); err != nil {
+			s.note("the journal of the run is not complete: %v", err)
+		}
+	}()
+	s.note("run %s of load %s", s.id, test.Name)
+	run, failed := controller.Run(forced, controller.Config{
+		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved,
+		Changed: func(v controller.View) { j.Changed(v); s.changed(v) }, Interval: func(i controller.Interval) { j.Interval(i); s.interval(i) },
 	})
-	ended := end()
+	ended := end(forced)
+	cancel()
 	if run == nil {
 		return nil, errors.Join(failed, ended)
 	}
-	out, err := s.keep(run)
+	j.Ended(run)
+	out, err := s.keep(result, j, run)
 	if err = errors.Join(err, ended); failed != nil {
 		if err != nil {
 			s.note("%v", err)
@@ -128,7 +175,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 		return nil, s.withResult(failure(failed), out)
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.withResult(failure(err), out)
 	}
 	if v := out.Violations; len(v) > 0 {
 		named := strings.Join(v[:min(len(v), maxNamed)], "; ")
@@ -138,6 +185,11 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 		return nil, s.withResult(&pawl.Failure{Class: classThreshold, Message: named, Permanent: true}, out)
 	}
 	return out, nil
+}
+
+// journal begins the journal of the run, beside its result.
+func (s *step) journal(src []byte, test *spec.Test) (*journal.Journal, error) {
+	return journal.Open(journal.Config{Dir: filepath.Join(s.Results, s.id), Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test})
 }
 
 // load reads the file, with the thresholds of the step.
@@ -205,7 +257,7 @@ func (s *step) withThresholds(src []byte) ([]byte, error) {
 }
 
 // agents returns the agents of the step, and what ends those that it has started.
-func (s *step) agents(ctx context.Context) ([]controller.Target, func() error, error) {
+func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Context) error, error) {
 	if len(s.Agents) == 0 {
 		root := s.Root
 		if root != "" {
@@ -214,58 +266,58 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func() error, e
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root)
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, slog.New(slog.NewTextHandler(s.task.Log.Stream(worker.Notes), nil)))
 	}
 	credentials, err := s.Credentials()
 	if err != nil {
 		return nil, nil, err
 	}
 	targets, err := controller.Targets(s.Agents, credentials)
-	return targets, func() error { return nil }, err
+	return targets, func(context.Context) error { return nil }, err
 }
 
-// run runs the load. When ctx ends, it waits for the agents to clean up, for the grace at most.
-func (s *step) run(ctx context.Context, c controller.Config) (*report.Run, error) {
-	forced, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	grace := cmp.Or(max(s.task.Limits.Grace, 0), worker.DefaultGrace)
-	defer context.AfterFunc(ctx, func() {
-		if sleep.For(forced, grace) {
-			s.note("the agents have not ended within %s, and clean up by themselves", grace)
-			cancel()
+// keep keeps the result of a run, and notes what was measured. Of a load that never began there is
+// nothing to keep. With an error there is an output, too, as far as it is known.
+func (s *step) keep(result *report.Folder, j *journal.Journal, run *report.Run) (*Output, error) {
+	began := !run.Started.IsZero()
+	keep := report.Evaluate
+	if began {
+		keep = result.Write
+	}
+	r, err := keep(run)
+	folder, where := "", "the result is not written"
+	switch {
+	case err == nil && began:
+		folder = filepath.Join(s.Results, s.id)
+		where = "result in " + console.Shell(folder)
+	case err != nil:
+		err = fmt.Errorf("the result is not written: %w", err)
+		if path := j.Path(); began && path != "" {
+			err = fmt.Errorf("%w; what was measured while it ran is in %s", err, console.Shell(path))
 		}
-	})()
-	s.note("run %s of load %s", s.id, c.Test.Name)
-	return controller.Run(forced, c)
-}
-
-// keep keeps the result of a run. Of a load that never began there is nothing to keep.
-func (s *step) keep(run *report.Run) (*Output, error) {
-	r, err := report.Evaluate(run)
-	if err != nil {
-		return &Output{}, err
+		var e error
+		if r, e = report.Evaluate(run); e != nil { // what was measured is at least noted
+			j.Kept(run, "")
+			return &Output{}, err
+		}
 	}
-	out := &Output{Summary: r.Summary}
-	if run.Started.IsZero() {
-		return out, nil
-	}
-	folder := filepath.Join(s.Results, s.id)
-	if _, err := report.Write(folder, *run); err != nil {
-		return out, err
-	}
-	out.Folder = folder
+	out := &Output{Folder: folder, Summary: r.Summary}
+	j.Kept(run, folder)
 	var table strings.Builder
-	if err := console.LoadReport(&table, &r.Summary, time.UTC); err == nil { // a Builder never fails
-		s.note("%sresult in %s", table.String(), console.Shell(folder))
+	if e := console.LoadReport(&table, &r.Summary, time.UTC); e == nil && began { // a Builder never fails
+		s.note("%s%s", table.String(), where)
 	}
-	return out, nil
+	return out, err
 }
 
 // withResult returns a failure that says where the result is, and what was measured in all.
 func (s *step) withResult(f *pawl.Failure, out *Output) *pawl.Failure {
 	metadata := map[string]any{"run_id": s.id}
 	if out.Folder != "" {
-		metadata["folder"], metadata["total"] = out.Folder, out.Total
+		metadata["folder"] = out.Folder
+	}
+	if out.Started != nil {
+		metadata["total"] = out.Total
 	}
 	f.Metadata, _ = json.Marshal(metadata) // numbers and texts
 	return f

@@ -4,14 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
+	"github.com/pawl-dev/pawl/worker"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -95,11 +101,51 @@ func TestWhatMayPass(t *testing.T) {
 		{"another version", pawl.Errorf(pawl.Conflict, "agent a: version 2"), true},
 		{"no space", fmt.Errorf("run: %w", pawl.Errorf(pawl.Internal, "agent a: no space")), true},
 		{"no file", &pawl.Error{Kind: pawl.NotFound, Message: "none", Hint: "relative"}, true},
+		{"ended by an operator", &controller.AbortedError{Reason: "by ada"}, true},
+		{"a full disk", fmt.Errorf("the result is not written: %w", &os.PathError{Op: "write", Path: "there", Err: syscall.ENOSPC}), true},
 		{"not started", errors.New("agent local-1: it does not listen"), false},
 	} {
 		f := failure(test.err)
 		if f.Permanent != test.permanent || f.Class != "load_failed" || !strings.HasPrefix(f.Message, test.err.Error()) {
 			t.Errorf("%s: %+v", test.name, f)
 		}
+	}
+}
+
+// TestUnwritten: of a run whose result cannot be written the log of the step has the table, and its failure
+// the figures (L7).
+func TestUnwritten(t *testing.T) {
+	t.Parallel()
+	var notes strings.Builder
+	log := worker.NewLog(worker.LogConfig{Tee: func(_ string, p []byte) { notes.Write(p) }})
+	s := &step{Config: Config{Results: t.TempDir()}, task: &worker.Task{Log: log}, id: controller.NewID(time.Now())}
+	result, err := report.NewFolder(filepath.Join(s.Results, s.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Close()
+	test, err := spec.Parse([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := s.journal([]byte(file), test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := os.Mkdir(filepath.Join(filepath.Dir(result.Records()), "config.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run := &report.Run{ID: s.id, Config: []byte(file), Test: test, Started: time.Now(), Ended: time.Now().Add(time.Second), Outcome: "completed", Agents: []report.Agent{{Address: "host1"}}}
+	out, err := s.keep(result, j, run)
+	if !errors.Is(err, os.ErrExist) || out.Folder != "" || out.RunID != s.id {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if got := notes.String(); !strings.Contains(got, "measured on 1 agent") || !strings.HasSuffix(got, "the result is not written\n") {
+		t.Error(got)
+	}
+	var metadata map[string]any
+	if err := json.Unmarshal(s.withResult(failure(err), out).Metadata, &metadata); err != nil || metadata["total"] == nil || metadata["folder"] != nil {
+		t.Error(metadata, err)
 	}
 }

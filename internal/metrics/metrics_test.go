@@ -118,6 +118,7 @@ func busy(t *testing.T) *metrics.Metrics {
 	m.WatchWebhooks(func() webhook.Stats {
 		return webhook.Stats{Delivered: 5, Failed: 1, Active: 2, Failing: 1, Lag: time.Second}
 	})
+	controlled(m)
 	m.WatchSpans(func() tracing.Stats { return tracing.Stats{Sent: 8, Dropped: 3} })
 	return m
 }

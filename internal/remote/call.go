@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -183,6 +184,24 @@ func (c *call) encoded() ([]byte, error) {
 	return b, nil
 }
 
+// maxPooled is the largest buffer, in bytes, that is kept for another response.
+const maxPooled = 1 << 20
+
+var responses = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// readAll reads all of a body, whose length is not known beforehand, into memory of that length.
+func readAll(body io.Reader) ([]byte, error) {
+	b := responses.Get().(*bytes.Buffer)
+	defer func() {
+		if b.Cap() <= maxPooled {
+			responses.Put(b)
+		}
+	}()
+	b.Reset()
+	_, err := b.ReadFrom(body)
+	return bytes.Clone(b.Bytes()), err
+}
+
 // try sends a request once. again reports whether it may be sent again.
 func (e *Engine) try(ctx context.Context, c *call, body []byte, v any) (a *answer, again bool, err error) {
 	r, err := e.request(ctx, c, body)
@@ -201,7 +220,7 @@ func (e *Engine) try(ctx context.Context, c *call, body []byte, v any) (a *answe
 		return nil, !c.once || unsent(err), e.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is given up
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	text, err := readAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
 		return nil, !c.once, e.unreachable(err)
 	}

@@ -134,6 +134,9 @@ func (r *Root) remove(name, as string) error {
 		return err
 	}
 	defer lock.Close()
+	if root.Remove(name) == nil {
+		return nil // it was empty, as most are
+	}
 	if mounted(filepath.Join(r.path, name)) {
 		return ErrMounted
 	}

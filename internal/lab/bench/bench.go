@@ -51,12 +51,19 @@ type Config struct {
 	Workloads []Workload
 	Sizes     Sizes                     // zero fields have the default
 	Progress  func(target, what string) // called as each workload begins; may be nil
+
+	// CPU returns the processor time used until now, by this process and by the server of the
+	// target. nil: it is not reported.
+	CPU func(Target) (client, server time.Duration)
 }
 
 func (c Config) withDefaults() Config {
 	c.Sizes = c.Sizes.withDefaults()
 	if c.Progress == nil {
 		c.Progress = func(string, string) {}
+	}
+	if c.CPU == nil {
+		c.CPU = func(Target) (client, server time.Duration) { return 0, 0 }
 	}
 	return c
 }
@@ -87,6 +94,8 @@ type Cost struct {
 	Dead      float64 `json:"dead_tuples,omitempty"`
 	Indexed   float64 `json:"dead_tuples_in_indexes,omitempty"`
 	Allocated float64 `json:"allocated_bytes"` // by this process
+	ClientCPU float64 `json:"client_cpu_us,omitempty"`
+	ServerCPU float64 `json:"server_cpu_us,omitempty"`
 }
 
 // Budget is the maximum cost of a no-op job of one step: of its own commits, not shared.
@@ -115,7 +124,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	for _, t := range c.Targets {
 		for _, w := range c.Workloads {
 			c.Progress(t.Name(), w.Name)
-			result, err := one(ctx, t, w, c.Sizes)
+			result, err := c.one(ctx, t, w)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", t.Name(), w.Name, err)
 			}
@@ -134,7 +143,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 
 // one measures with a handle of its own: PostgreSQL reports what a connection left behind only
 // after the connection has ended.
-func one(ctx context.Context, t Target, w Workload, n Sizes) (Result, error) {
+func (c Config) one(ctx context.Context, t Target, w Workload) (Result, error) {
 	before, err := t.Left(ctx)
 	if err != nil {
 		return Result{}, err
@@ -143,7 +152,7 @@ func one(ctx context.Context, t Target, w Workload, n Sizes) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r, err := measure(ctx, t, p, w, n)
+	r, err := c.measure(ctx, t, p, w)
 	if e := p.Close(); err == nil {
 		err = e
 	}
@@ -156,22 +165,22 @@ func one(ctx context.Context, t Target, w Workload, n Sizes) (Result, error) {
 	return r, err
 }
 
-func measure(ctx context.Context, t Target, p *Pawl, w Workload, n Sizes) (Result, error) {
-	if err := w.Before(ctx, p, n); err != nil {
+func (c Config) measure(ctx context.Context, t Target, p *Pawl, w Workload) (Result, error) {
+	if err := w.Before(ctx, p, c.Sizes); err != nil {
 		return Result{}, err
 	}
-	before, err := spend(ctx, t, p)
+	before, err := c.spend(ctx, t, p)
 	if err != nil {
 		return Result{}, err
 	}
-	f, err := w.Measure(ctx, p, n)
+	f, err := w.Measure(ctx, p, c.Sizes)
 	if err != nil {
 		return Result{}, err
 	}
 	if err := p.settle(ctx); err != nil {
 		return Result{}, err
 	}
-	after, err := spend(ctx, t, p)
+	after, err := c.spend(ctx, t, p)
 	if err == nil && w.After != nil {
 		err = w.After(ctx, p)
 	}
@@ -183,9 +192,11 @@ type bill struct {
 	stats     store.Stats
 	spent     Spent
 	allocated uint64
+	client    time.Duration // CPU
+	server    time.Duration // CPU
 }
 
-func spend(ctx context.Context, t Target, p *Pawl) (b bill, err error) {
+func (c Config) spend(ctx context.Context, t Target, p *Pawl) (b bill, err error) {
 	if b.stats, err = p.config.Store.Stats(ctx); err != nil {
 		return b, err
 	}
@@ -195,6 +206,7 @@ func spend(ctx context.Context, t Target, p *Pawl) (b bill, err error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	b.allocated = m.TotalAlloc
+	b.client, b.server = c.CPU(t)
 	return b, nil
 }
 
@@ -205,6 +217,7 @@ func (b bill) since(a bill, jobs int) Cost {
 		Updates: per(a.stats.Updates, b.stats.Updates), Audit: per(a.stats.Entries, b.stats.Entries),
 		WAL: per(a.spent.WAL, b.spent.WAL), Written: per(a.spent.Written, b.spent.Written),
 		Allocated: per(int64(a.allocated), int64(b.allocated)),
+		ClientCPU: per(a.client.Microseconds(), b.client.Microseconds()), ServerCPU: per(a.server.Microseconds(), b.server.Microseconds()),
 	}
 }
 

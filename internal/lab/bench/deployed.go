@@ -30,7 +30,14 @@ type Deployment struct {
 	Rate       float64 // of all submitters together; 0: as fast as they can
 	Payload    int
 	Kinds      int
+	Batch      int  // jobs in one submission; 0: as many as suit the system
 	Backlog    bool // the workers begin when all is submitted
+	Submission bool // what is measured is the submission; the workers begin after it
+	HTTP       bool // jobs are submitted by a client of a server
+	Active     bool // workers evaluate, too, as in pawl dev: no server is needed
+
+	// Beside begins something that disturbs the measurement; stop ends it. It may be nil.
+	Beside func(context.Context) (stop func() error, err error)
 }
 
 // Workload returns what a deployment measures: from the moment at which workers find a backlog,
@@ -40,7 +47,19 @@ func (d Deployment) Workload() Workload {
 		Before: func(ctx context.Context, s System, _ Sizes) error { return s.(*Deployed).before(ctx) },
 		Measure: func(ctx context.Context, s System, _ Sizes) (Figures, error) {
 			return s.(*Deployed).measure(ctx)
-		}}
+		},
+		After: func(ctx context.Context, s System) error { return s.(*Deployed).after(ctx) }}
+}
+
+// phases returns who goes before the measurement, in it, and after it.
+func (d Deployment) phases() (before, measured, after []Role) {
+	switch {
+	case d.Backlog:
+		return []Role{Server, Submitter}, []Role{Worker}, nil
+	case d.Submission:
+		return []Role{Server}, []Role{Submitter}, []Role{Worker}
+	}
+	return []Role{Server, Worker}, []Role{Submitter}, nil
 }
 
 // A Deployed is a deployment in progress.
@@ -50,6 +69,8 @@ type Deployed struct {
 	command func(Task) *exec.Cmd
 	still   func(context.Context) (bool, error)
 	closed  func() error
+	beside  func() error // ends what disturbs
+	server  string       // URL of one that serves HTTP
 
 	hands  []*hand
 	ran    atomic.Int64
@@ -75,29 +96,46 @@ func (d *Deployed) PIDs() (pids []int) {
 }
 
 // before starts the processes and, for a backlog, has it submitted.
-func (d *Deployed) before(ctx context.Context) error {
-	for role, n := range map[Role]int{Server: d.Servers, Worker: d.Workers, Submitter: d.Submitters} {
-		for i := range n {
-			jobs := d.Jobs / n
-			if i == 0 {
-				jobs += d.Jobs % n
-			}
-			err := d.start(Task{Role: role, Capacity: d.Capacity, Jobs: jobs, Rate: d.Rate / float64(n), Payload: d.Payload, Kinds: d.Kinds})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	first := []Role{Server, Worker}
-	if d.Backlog {
-		first = []Role{Server, Submitter}
+func (d *Deployed) before(ctx context.Context) (err error) {
+	if err := d.startAll(ctx, Server, d.Servers); err != nil {
+		return err
 	}
 	for _, h := range d.hands {
+		d.server = h.url
+	}
+	for role, n := range map[Role]int{Worker: d.Workers, Submitter: d.Submitters} {
+		if err := d.startAll(ctx, role, n); err != nil {
+			return err
+		}
+	}
+	first, _, _ := d.phases()
+	if err := d.order(ctx, first...); err != nil || d.Beside == nil {
+		return err
+	}
+	d.beside, err = d.Beside(ctx)
+	return err
+}
+
+// startAll starts the processes of a role and waits until they are ready.
+func (d *Deployed) startAll(ctx context.Context, role Role, n int) error {
+	begun := len(d.hands)
+	for i := range n {
+		jobs := d.Jobs / n
+		if i == 0 {
+			jobs += d.Jobs % n
+		}
+		err := d.start(Task{Role: role, Capacity: d.Capacity, Jobs: jobs, Rate: d.Rate / float64(n), Payload: d.Payload, Kinds: d.Kinds,
+			Batch: d.Batch, HTTP: d.HTTP, Server: d.server, Active: d.Active})
+		if err != nil {
+			return err
+		}
+	}
+	for _, h := range d.hands[begun:] {
 		if err := d.await(ctx, h.ready); err != nil {
 			return err
 		}
 	}
-	return d.order(ctx, first...)
+	return nil
 }
 
 // order has the processes of some roles go, and waits until they do or, if they are submitters,
@@ -122,25 +160,14 @@ func (d *Deployed) order(ctx context.Context, roles ...Role) error {
 }
 
 func (d *Deployed) measure(ctx context.Context) (f Figures, err error) {
+	_, measured, _ := d.phases()
 	begun := time.Now()
-	rest := Submitter
-	if d.Backlog {
-		rest = Worker
-	}
-	if err := d.order(ctx, rest); err != nil {
+	if err := d.order(ctx, measured...); err != nil {
 		return f, err
 	}
-	err = Poll(ctx, func() (bool, error) {
-		select {
-		case err := <-d.ended:
-			return false, err
-		default:
-		}
-		if d.ran.Load() < int64(d.Jobs) {
-			return false, nil
-		}
-		return d.still(ctx)
-	})
+	if !d.Submission {
+		err = d.drained(ctx)
+	}
 	f = Figures{Jobs: d.Jobs, Steps: d.Jobs, Seconds: time.Since(begun).Seconds()}
 	f.JobRate, f.StepRate = float64(d.Jobs)/f.Seconds, float64(d.Jobs)/f.Seconds
 	if err != nil || d.Rate == 0 {
@@ -161,6 +188,33 @@ func (d *Deployed) measure(ctx context.Context) (f Figures, err error) {
 	return f, nil
 }
 
+// drained waits until all jobs have ended.
+func (d *Deployed) drained(ctx context.Context) error {
+	return Poll(ctx, func() (bool, error) {
+		select {
+		case err := <-d.ended:
+			return false, err
+		default:
+		}
+		if d.ran.Load() < int64(d.Jobs) {
+			return false, nil
+		}
+		return d.still(ctx)
+	})
+}
+
+// after has the rest of the processes go, so that no job is left for the next measurement.
+func (d *Deployed) after(ctx context.Context) error {
+	_, _, rest := d.phases()
+	if len(rest) == 0 {
+		return nil
+	}
+	if err := d.order(ctx, rest...); err != nil {
+		return err
+	}
+	return d.drained(ctx)
+}
+
 func millis(ns int64) Millis { return Millis(float64(ns) / 1e6) }
 
 // await waits for an event of a process.
@@ -177,7 +231,11 @@ func (d *Deployed) await(ctx context.Context, event <-chan struct{}) error {
 
 // Close implements System: it ends all processes.
 func (d *Deployed) Close() error {
-	return errors.Join(d.end(), d.closed())
+	var err error
+	if d.beside != nil {
+		err = d.beside()
+	}
+	return errors.Join(err, d.end(), d.closed())
 }
 
 func (d *Deployed) end() (err error) {
@@ -199,6 +257,7 @@ type hand struct {
 	ready, done, told chan struct{}
 	over              sync.WaitGroup
 	stderr            bytes.Buffer
+	url               string               // of a server; set before ready
 	latency           *histogram.Histogram // set before told
 	err               error                // set before over
 }
@@ -242,6 +301,7 @@ func (h *hand) read(out io.Reader, ran *atomic.Int64) error {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
 		switch word {
 		case lineReady:
+			h.url = rest
 			close(h.ready)
 		case lineDone:
 			close(h.done)

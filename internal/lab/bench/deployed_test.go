@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/lab/bench"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // play is this program as a process of a deployment.
@@ -36,10 +40,20 @@ func TestDeployments(t *testing.T) {
 		{Name: "backlog", Jobs: 51, Backlog: true},
 		{Name: "live", Jobs: 51, Payload: 2000, Kinds: 3},
 		{Name: "offered", Jobs: 20, Rate: 1000},
+		{Name: "submission", Jobs: 51, Batch: 7, Submission: true, HTTP: true},
+		{Name: "without a server", Jobs: 51, Backlog: true, Active: true},
 	} {
 		t.Run(d.Name, func(t *testing.T) {
 			t.Parallel()
-			d.Servers, d.Workers, d.Submitters, d.Capacity = 1, 2, 2, 5
+			d.Workers, d.Submitters, d.Capacity = 2, 2, 5
+			if !d.Active {
+				d.Servers = 1
+			}
+			disturbed := 0
+			d.Beside = func(context.Context) (func() error, error) {
+				disturbed++
+				return func() error { disturbed++; return nil }, nil
+			}
 			url := filepath.Join(t.TempDir(), "pawl.db")
 			s := deploy(t, d, func(task bench.Task) *exec.Cmd {
 				task.URL = url
@@ -61,10 +75,31 @@ func TestDeployments(t *testing.T) {
 			if f.Jobs != d.Jobs || (f.JobRate > 0) != (d.Rate == 0) || (f.P999 > 0) != (d.Rate > 0) {
 				t.Errorf("%+v", f)
 			}
+			if err := w.After(t.Context(), s); err != nil {
+				t.Error(err)
+			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
+			if disturbed != 2 {
+				t.Errorf("what disturbs began or ended %d times, want once each", disturbed)
+			}
+			noneLeft(t, url, d.Jobs)
 		})
+	}
+}
+
+// noneLeft checks that a database has that many jobs, all of them completed.
+func noneLeft(t *testing.T, url string, jobs int) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	list, err := db.Jobs(t.Context(), store.JobFilter{States: []machine.State{lifecycle.JobCompleted}})
+	if err != nil || len(list) != jobs {
+		t.Errorf("%d jobs are completed, %v; want %d", len(list), err, jobs)
 	}
 }
 

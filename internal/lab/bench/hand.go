@@ -23,6 +23,10 @@ type Task struct {
 	Rate     float64 `json:"rate,omitempty"`     // jobs in a second; 0: one batch after the other
 	Payload  int     `json:"payload,omitempty"`  // bytes of the input and of the output
 	Kinds    int     `json:"kinds,omitempty"`    // workflows, of which jobs are made in turn
+	Batch    int     `json:"batch,omitempty"`    // jobs in one submission; 0: as many as suit the system
+	HTTP     bool    `json:"http,omitempty"`     // of a server: it serves clients
+	Server   string  `json:"server,omitempty"`   // URL of a server to submit to; "": the database
+	Active   bool    `json:"active,omitempty"`   // of a worker: it evaluates, too
 }
 
 // A Role is a kind of process.
@@ -40,6 +44,12 @@ type Part interface {
 	// Go does the work of a submitter, or begins that of a worker.
 	Go(ctx context.Context) error
 	Close() error
+}
+
+// A Served is a part that clients use.
+type Served interface {
+	Part
+	ServerURL() string // "" if it serves none
 }
 
 // A Hand counts what a process does, and tells the one that has started it.
@@ -65,7 +75,7 @@ func (h *Hand) Began(due int64) {
 // The lines between the processes: of a hand, and of the one that has started it. The input of a
 // hand ends when it has to.
 const (
-	lineReady   = "ready"
+	lineReady   = "ready"   // and the URL of a server
 	lineRan     = "ran"     // and how many steps
 	lineDone    = "done"    // what a submitter had to submit is submitted
 	lineLatency = "latency" // and a histogram: the sum, the least, the greatest, the buckets in base64
@@ -82,7 +92,11 @@ func (h *Hand) Play(ctx context.Context, in io.Reader, out io.Writer, open func(
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, lineReady)
+	url := ""
+	if s, ok := part.(Served); ok {
+		url = s.ServerURL()
+	}
+	fmt.Fprintln(out, lineReady, url)
 	orders := bufio.NewScanner(in)
 	if orders.Scan() && orders.Text() == lineGo {
 		if err = part.Go(ctx); err == nil {

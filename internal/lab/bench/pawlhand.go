@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
@@ -25,6 +27,8 @@ type pawlPart struct {
 	store  store.Store
 	engine *engine.Engine
 	worker *worker.Worker
+	server *httpServer    // nil: it serves no clients
+	client *client.Client // nil: it submits to the database
 	defs   []*workflow.Definition
 }
 
@@ -40,8 +44,17 @@ func OpenPawl(ctx context.Context, t Task, h *Hand) (Part, error) {
 		return nil, err
 	}
 	p := &pawlPart{Task: t, hand: h, store: s}
-	if p.engine, err = engine.Open(engine.Config{Store: s, Lanes: at.Lanes(), Passive: t.Role != Server, Log: log}); err != nil {
+	if p.engine, err = engine.Open(engine.Config{Store: s, Lanes: at.Lanes(), Passive: t.Role != Server && !t.Active, Log: log}); err != nil {
 		return nil, errors.Join(err, s.Close())
+	}
+	if t.HTTP && t.Role == Server {
+		p.server, err = serve(p.engine)
+	}
+	if err == nil && t.Server != "" {
+		p.client, err = client.Open(ctx, t.Server, client.Config{Actor: "bench"})
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
 	for i := range max(t.Kinds, 1) {
 		def, err := workflow.Parse("kind", fmt.Appendf(nil, "name: kind_%d\ninputs: {due: {type: integer, default: 0}, body: {type: string, default: \"\"}}\nsteps:\n  - {id: step1, handler: noop}\n", i))
@@ -60,7 +73,7 @@ func (p *pawlPart) Go(ctx context.Context) (err error) {
 		p.worker, err = worker.Start(context.WithoutCancel(ctx), p.engine, worker.Config{Capacity: p.Capacity, Handlers: map[string]worker.Handler{"noop": p.handle}})
 		return err
 	case Submitter:
-		return Pace(ctx, p.Task, 200, p.submit(ctx))
+		return Pace(ctx, p.Task, cmp.Or(p.Batch, 200), p.submit(ctx))
 	}
 	return nil
 }
@@ -84,6 +97,9 @@ func (p *pawlPart) handle(_ context.Context, t *worker.Task) worker.Result {
 func (p *pawlPart) submit(ctx context.Context) func([]int64) error {
 	body, n := Body(p.Payload), 0
 	return func(due []int64) error {
+		if p.client != nil {
+			return p.send(ctx, len(due))
+		}
 		subs := make([]pawl.Submission, len(due))
 		for i, at := range due {
 			subs[i] = pawl.Submission{Definition: p.defs[n%len(p.defs)].Canonical(), Actor: "bench"}
@@ -100,8 +116,35 @@ func (p *pawlPart) submit(ctx context.Context) func([]int64) error {
 	}
 }
 
+// send submits n jobs to a server.
+func (p *pawlPart) send(ctx context.Context, n int) error {
+	subs := make([]client.Submission, n)
+	for i := range subs {
+		subs[i].Workflow = p.defs[i%len(p.defs)]
+	}
+	done, err := p.client.Jobs.SubmitAll(ctx, subs...)
+	for _, d := range done {
+		err = errors.Join(err, d.Err)
+	}
+	return err
+}
+
+// ServerURL implements Served.
+func (p *pawlPart) ServerURL() string {
+	if p.server == nil {
+		return ""
+	}
+	return p.server.url
+}
+
 // Close implements Part.
 func (p *pawlPart) Close() error {
+	if p.client != nil {
+		_ = p.client.Close() // only connections
+	}
+	if p.server != nil {
+		p.server.close()
+	}
 	if p.worker != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		p.worker.Drain(ctx)

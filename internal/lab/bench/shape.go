@@ -12,6 +12,7 @@ import (
 type Shape struct {
 	Name  string
 	Steps int // instances of a fan-out included
+	Width int // of a fan-out: how many instances it has; 0: it is none
 
 	definition func() (*workflow.Definition, error) // parsed once, as a program does that submits it often
 }
@@ -34,12 +35,8 @@ steps:
   - {id: right, handler: noop, needs: [top]}
   - {id: bottom, handler: noop, needs: [left, right]}
 `)
-	FanOut = shape("fan_out", FanOutWidth+2, `name: fan_out
-steps:
-  - {id: list, handler: list}
-  - {id: each, handler: noop, needs: [list], foreach: "${{ steps.list.output }}"}
-  - {id: gather, handler: noop, needs: [each]}
-`)
+	FanOut     = fanOutTo(1000)
+	WideFanOut = fanOutTo(10_000)
 )
 
 // programs is a job whose step starts a program that does nothing: what a worker in a
@@ -49,8 +46,22 @@ var programs = shape("program", 1, "name: program\nsteps:\n  - {id: step1, comma
 // unserved is a job that no worker of Pawl takes.
 var unserved = shape("unserved", 1, "name: unserved\nsteps:\n  - {id: step1, handler: unserved}\n")
 
-// FanOutWidth is how many instances a fan-out has.
-const FanOutWidth = 1000
+// fanOutTo returns a graph in which one step is followed by many instances of the next, and all
+// of them by a third.
+func fanOutTo(width int) Shape {
+	name := fmt.Sprintf("fan_out_%d", width)
+	s := shape(name, width+2, fmt.Sprintf(`name: %s
+steps:
+  - {id: list, handler: %s}
+  - {id: each, handler: noop, needs: [list], foreach: "${{ steps.list.output }}"}
+  - {id: gather, handler: noop, needs: [each]}
+`, name, lister(width)))
+	s.Width = width
+	return s
+}
+
+// lister returns the name of the handler that returns a list for a fan-out of a width.
+func lister(width int) string { return fmt.Sprintf("list_%d", width) }
 
 // chainOf returns a graph of n steps, each needing the one before.
 func chainOf(n int) Shape {

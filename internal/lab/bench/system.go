@@ -76,7 +76,10 @@ func (p *Pawl) Start(ctx context.Context) error {
 	if p.config.Crew.Program != "" {
 		return p.hands.start(p.config.Crew, p.config.URL)
 	}
-	handlers := map[string]worker.Handler{"noop": p.handler(`{}`), "list": p.handler(fanOutItems())}
+	handlers := map[string]worker.Handler{"noop": p.handler(`{}`)}
+	for _, s := range []Shape{FanOut, WideFanOut} {
+		handlers[lister(s.Width)] = p.handler(items(s.Width))
+	}
 	for range p.config.Crew.Workers {
 		w, err := worker.Start(ctx, p.engine, worker.Config{Capacity: p.slots(), Handlers: handlers})
 		if err != nil {
@@ -97,12 +100,13 @@ func (p *Pawl) handler(output string) worker.Handler {
 	}
 }
 
-func fanOutItems() string {
-	items := make([]int, FanOutWidth)
-	for i := range items {
-		items[i] = i
+// items returns a list of n numbers.
+func items(n int) string {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
 	}
-	b, _ := json.Marshal(items) // of numbers
+	b, _ := json.Marshal(list) // of numbers
 	return string(b)
 }
 

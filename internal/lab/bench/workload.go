@@ -58,7 +58,7 @@ type Figures struct {
 	StepRate float64 `json:"steps_per_second,omitempty"` // of throughput
 	P50      Millis  `json:"p50_ms,omitempty"`           // of latency
 	P99      Millis  `json:"p99_ms,omitempty"`           // of latency
-	P999     Millis  `json:"p999_ms,omitempty"`          // of latency
+	P999     Millis  `json:"p999_ms,omitempty"`          // of latency, with 1000 samples or more
 }
 
 // Millis is a duration in milliseconds.
@@ -75,7 +75,8 @@ func Workloads() []Workload {
 		{Chains, warm(Chain10), many(Chain10), nil},
 		{"chain of 3, one at a time", warm(Chain3), single(Chain3), nil},
 		{OneChain, warm(Chain10), single(Chain10), nil},
-		{"fan-out 1 -> 1000 -> 1, one at a time", warm(FanOut), fanOut, nil},
+		{FanOuts, warm(FanOut), fanOut(FanOut, 1), nil},
+		{WideFanOuts, warm(Noop), fanOut(WideFanOut, 5), nil},
 		{Starts, warm(Noop), starts, nil},
 		{"sustained load", warm(Noop), sustained, nil},
 	}
@@ -89,6 +90,9 @@ const (
 	Chains   = "chains of 10, many at once"
 	OneChain = "chain of 10, one at a time"
 	Starts   = "submit to start, idle"
+
+	FanOuts     = "fan-out 1 -> 1000 -> 1, one at a time"
+	WideFanOuts = "fan-out 1 -> 10000 -> 1, one at a time"
 )
 
 // Select returns the workloads whose names contain one of the words; without a
@@ -173,11 +177,14 @@ func single(shape Shape) func(context.Context, System, Sizes) (Figures, error) {
 	}
 }
 
-// fanOut runs fan-outs one at a time: their rate of steps, and the time of each.
-func fanOut(ctx context.Context, s System, n Sizes) (Figures, error) {
-	f, err := single(FanOut)(ctx, s, Sizes{Samples: n.FanOuts})
-	f.StepRate = float64(f.Steps) / f.Seconds
-	return f, err
+// fanOut runs fan-outs one at a time, a part of those of the sizes: their rate of steps, and the
+// time of each.
+func fanOut(shape Shape, part int) func(context.Context, System, Sizes) (Figures, error) {
+	return func(ctx context.Context, s System, n Sizes) (Figures, error) {
+		f, err := single(shape)(ctx, s, Sizes{Samples: max(1, n.FanOuts/part)})
+		f.StepRate = float64(f.Steps) / f.Seconds
+		return f, err
+	}
 }
 
 // starts measures the time from a submission to an idle system until the job's step begins.
@@ -214,6 +221,9 @@ func latencies(times []time.Duration, shape Shape, begun time.Time) Figures {
 		return Millis(float64(times[int(q*float64(len(times)-1))].Microseconds()) / 1000)
 	}
 	f.P50, f.P99 = at(0.50), at(0.99)
+	if len(times) >= 1000 {
+		f.P999 = at(0.999)
+	}
 	return f
 }
 

@@ -44,7 +44,7 @@ func (f Filled) Run(ctx context.Context) (*FilledOutcome, error) {
 	}
 	o, err := Contest{
 		Entrants: []Entrant{f.entrant(FullDatabase, f.Full), f.entrant(EmptyDatabase, f.Empty)}, Workloads: f.Workloads, Rounds: f.Rounds,
-		Aims: f.aims(), CPU: cpuOf(f.Full),
+		Aims: f.aims(), CPU: CPUOf(f.Full),
 		Progress: func(workload string, round int, who, what string) {
 			f.Progress(store, workload+", round "+strconv.Itoa(round)+": "+who+": "+what)
 		},
@@ -73,8 +73,8 @@ func (f Filled) aims() (list []Aim) {
 	return list
 }
 
-// cpuOf returns a function that reads the CPU time of this process and the target's.
-func cpuOf(t bench.Target) func() CPU {
+// CPUOf returns a function that reads the CPU time of this process and the target's.
+func CPUOf(t bench.Target) func() CPU {
 	postmaster := postmasterOf(t)
 	return func() CPU { return Used(postmaster) }
 }

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "engine" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		os.Exit(workload.Main(ctx, os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(workload.Main(ctx, nil, os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

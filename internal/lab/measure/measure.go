@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/lab/bench"
@@ -98,8 +99,13 @@ func (p *Plan) speed(ctx context.Context) (Report, error) {
 		return nil, err
 	}
 	defer done()
-	r, err := bench.Run(ctx, bench.Config{Targets: targets, Workloads: bench.Select(p.Only...), Sizes: p.Sizes, Progress: p.Progress})
+	r, err := bench.Run(ctx, bench.Config{Targets: targets, Workloads: bench.Select(p.Only...), Sizes: p.Sizes, Progress: p.Progress, CPU: used})
 	return speedReport{r}, err
+}
+
+func used(t bench.Target) (client, server time.Duration) {
+	cpu := contest.CPUOf(t)()
+	return time.Duration(cpu.Client * float64(time.Second)), time.Duration(cpu.Server * float64(time.Second))
 }
 
 // WriteTable writes the results, and then the transitions.

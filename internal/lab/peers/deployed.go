@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/lab/bench"
@@ -13,7 +15,9 @@ import (
 )
 
 // deployments are the topologies in which both systems are measured with processes of their own.
-func deployments(scale float64) []bench.Deployment {
+// large ones, which take minutes, are among them if asked for. What disturbs uses the database at
+// the URL.
+func deployments(scale float64, large bool, url string) []bench.Deployment {
 	jobs := func(n int) int { return max(1, int(float64(n)*scale)) }
 	var all []bench.Deployment
 	for _, workers := range []int{1, 2, 4} {
@@ -21,77 +25,128 @@ func deployments(scale float64) []bench.Deployment {
 			all = append(all,
 				bench.Deployment{Name: fmt.Sprintf("backlog, %d x %d", workers, capacity), Workers: workers, Capacity: capacity, Submitters: 1, Jobs: jobs(20_000), Backlog: true},
 				bench.Deployment{Name: fmt.Sprintf("live, %d x %d", workers, capacity), Workers: workers, Capacity: capacity, Submitters: 1, Jobs: jobs(20_000)})
+			if large {
+				all = append(all, bench.Deployment{Name: fmt.Sprintf("large backlog, %d x %d", workers, capacity), Workers: workers, Capacity: capacity, Submitters: 1, Jobs: jobs(200_000), Backlog: true})
+			}
 		}
 	}
 	all = append(all,
-		bench.Deployment{Name: "backlog of 200,000, 2 x 500", Workers: 2, Capacity: 500, Submitters: 1, Jobs: jobs(200_000), Backlog: true},
 		bench.Deployment{Name: "live, 2 x 500, 4 submitters", Workers: 2, Capacity: 500, Submitters: 4, Jobs: jobs(20_000)},
 		bench.Deployment{Name: "live, 2 x 500, 100 workflows", Workers: 2, Capacity: 500, Submitters: 1, Jobs: jobs(20_000), Kinds: 100},
 		bench.Deployment{Name: "live, 2 x 500, 1 KiB", Workers: 2, Capacity: 500, Submitters: 1, Jobs: jobs(10_000), Payload: 1 << 10},
 		bench.Deployment{Name: "live, 2 x 500, 64 KiB", Workers: 2, Capacity: 500, Submitters: 1, Jobs: jobs(2000), Payload: 64 << 10},
 	)
 	for _, rate := range []float64{500, 2000, 5000} {
-		all = append(all, bench.Deployment{Name: fmt.Sprintf("offered, %g jobs/s", rate), Workers: 2, Capacity: 100, Submitters: 1, Jobs: jobs(int(rate) * 5), Rate: rate})
+		d := bench.Deployment{Name: fmt.Sprintf("offered, %g jobs/s", rate), Workers: 2, Capacity: 100, Submitters: 1, Jobs: jobs(int(rate) * 5), Rate: rate}
+		snapshot, checkpoints := d, d
+		snapshot.Name, snapshot.Beside = d.Name+", open snapshot", openSnapshot(url)
+		checkpoints.Name, checkpoints.Beside = d.Name+", checkpoints", checkpointing(url)
+		all = append(all, d, snapshot, checkpoints)
+	}
+	for _, b := range []struct{ size, jobs int }{{1, 2000}, {10, 10_000}, {100, 20_000}, {1000, 20_000}} {
+		d := bench.Deployment{Name: fmt.Sprintf("submission, batches of %d", b.size), Workers: 1, Capacity: 500, Submitters: 1, Jobs: jobs(b.jobs), Batch: b.size, Submission: true}
+		over := d
+		over.Name, over.HTTP = fmt.Sprintf("submission over HTTP, batches of %d", b.size), true
+		all = append(all, d, over)
 	}
 	return all
 }
 
-// deployedAims are the design goals of Pawl as it is deployed.
-func deployedAims(all []bench.Deployment) (aims []contest.Aim) {
-	for _, d := range all {
-		if d.Rate > 0 {
-			aims = append(aims, contest.Aim{Workload: d.Name, Measure: contest.P50, Against: tunedRiver, AtMost: 0.7},
-				contest.Aim{Workload: d.Name, Measure: contest.P99, Against: tunedRiver, AtMost: 0.5})
-			continue
-		}
-		aims = append(aims, contest.Aim{Workload: d.Name, Measure: contest.JobRate, Against: tunedRiver, AtLeast: 1})
+// deployedAims are the design goals of Pawl as it is deployed. A submission and what is disturbed
+// have none.
+func deployedAims(d bench.Deployment) []contest.Aim {
+	switch {
+	case d.Submission || d.Beside != nil:
+		return nil
+	case d.Rate > 0:
+		return []contest.Aim{{Workload: d.Name, Measure: contest.P50, Against: tunedRiver, AtMost: 0.7},
+			{Workload: d.Name, Measure: contest.P99, Against: tunedRiver, AtMost: 0.5}}
 	}
-	return aims
+	return []contest.Aim{{Workload: d.Name, Measure: contest.JobRate, Against: tunedRiver, AtLeast: 1}}
 }
 
 // runDeployed measures each deployment whose name has one of the words.
-func runDeployed(ctx context.Context, p *contest.Program, schemas []*bench.Postgres, postmaster int, only []string) error {
-	all := deployments(p.Scale())
+func runDeployed(ctx context.Context, p *contest.Program, schemas []*bench.Postgres, postmaster int, large bool) error {
 	var outcomes contest.Outcome
-	for _, d := range all {
-		if !named(d.Name, only) {
+	measure := func(c contest.Contest) error {
+		o, err := p.Measure(ctx, c)
+		if err == nil {
+			outcomes.Ratios, outcomes.Turns = append(outcomes.Ratios, o.Ratios...), append(outcomes.Turns, o.Turns...)
+		}
+		return err
+	}
+	for _, d := range deployments(p.Scale(), large, schemas[0].URL()) {
+		if !named(d.Name, p.Words()) {
 			continue
 		}
 		var now *bench.Deployed
-		open := func(system, url string, still func(context.Context) (func(context.Context) (bool, error), func() error, error)) func(context.Context) (bench.System, error) {
-			return func(ctx context.Context) (bench.System, error) {
-				asked, closed, err := still(ctx)
-				if err != nil {
-					return nil, err
-				}
-				d := d
-				if system == pawl {
-					d.Servers = 1
-				}
-				now = bench.Deploy(d, play(system, url), asked, closed)
-				return now, nil
-			}
-		}
+		own := d
+		own.Servers = 1
 		c := contest.Contest{
-			Entrants: []contest.Entrant{
-				{Name: pawl, Open: open(pawl, schemas[0].URL(), func(ctx context.Context) (func(context.Context) (bool, error), func() error, error) {
-					return bench.PawlStill(ctx, schemas[0].URL())
-				})},
-				{Name: tunedRiver, Open: open(tunedRiver, schemas[1].URL(), func(ctx context.Context) (func(context.Context) (bool, error), func() error, error) {
-					return riverStill(ctx, schemas[1].URL())
-				})},
-			},
-			Workloads: []bench.Workload{d.Workload()}, Aims: deployedAims(all),
+			Entrants:  []contest.Entrant{entrant(pawl, pawl, own, schemas[0].URL(), &now), entrant(tunedRiver, tunedRiver, d, schemas[1].URL(), &now)},
+			Workloads: []bench.Workload{d.Workload()}, Aims: deployedAims(d),
 			CPU: func() contest.CPU { return contest.Used(postmaster, now.PIDs()...) },
 		}
-		o, err := p.Measure(ctx, c)
+		if err := measure(c); err != nil {
+			return err
+		}
+	}
+	if named(twoProcesses, p.Words()) {
+		c, done, err := processesOnOneFile(p.Scale())
 		if err != nil {
 			return err
 		}
-		outcomes.Ratios = append(outcomes.Ratios, o.Ratios...)
-		outcomes.Turns = append(outcomes.Turns, o.Turns...)
+		defer done()
+		if err := measure(c); err != nil {
+			return err
+		}
+	}
+	if len(outcomes.Turns) == 0 {
+		return fmt.Errorf("-only: no deployment has one of %q in its name", p.Words())
 	}
 	return p.Write(&outcomes, pawl)
+}
+
+// entrant is a system in a deployment on a database. now is set to it when its turn begins.
+func entrant(name, system string, d bench.Deployment, url string, now **bench.Deployed) contest.Entrant {
+	return contest.Entrant{Name: name, Open: func(ctx context.Context) (bench.System, error) {
+		still := bench.PawlStill
+		if system != pawl {
+			still = riverStill
+		}
+		asked, closed, err := still(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		*now = bench.Deploy(d, play(system, url), asked, closed)
+		return *now, nil
+	}}
+}
+
+// twoProcesses is the workload of processesOnOneFile.
+const twoProcesses = "sqlite, backlog, 2 processes"
+
+// processesOnOneFile compares two processes that evaluate and work on one SQLite file with a
+// single one that has all their slots.
+func processesOnOneFile(scale float64) (contest.Contest, func(), error) {
+	dir, err := os.MkdirTemp("", "pawl-peers-")
+	if err != nil {
+		return contest.Contest{}, nil, err
+	}
+	const single = "1 process"
+	one := bench.Deployment{Name: twoProcesses, Workers: 1, Capacity: 500, Submitters: 1, Jobs: max(1, int(20_000*scale)), Backlog: true, Active: true}
+	two := one
+	two.Workers, two.Capacity = 2, one.Capacity/2
+	var now *bench.Deployed
+	return contest.Contest{
+		Entrants: []contest.Entrant{
+			entrant("2 processes", pawl, two, "sqlite://"+filepath.Join(dir, "two.db")+"?synchronous=full", &now),
+			entrant(single, pawl, one, "sqlite://"+filepath.Join(dir, "one.db")+"?synchronous=full", &now),
+		},
+		Workloads: []bench.Workload{one.Workload()},
+		Aims:      []contest.Aim{{Workload: twoProcesses, Measure: contest.JobRate, Against: single, AtLeast: 0.7}},
+		CPU:       func() contest.CPU { return contest.Used(0, now.PIDs()...) },
+	}, func() { os.RemoveAll(dir) }, nil
 }
 
 func named(name string, words []string) bool {
@@ -148,7 +203,7 @@ func (p *riverPart) Go(ctx context.Context) error {
 		return p.Start(ctx)
 	}
 	body := bench.Body(p.Payload)
-	return bench.Pace(ctx, p.Task, submitBatch, func(due []int64) error { return p.insert(ctx, due, body) })
+	return bench.Pace(ctx, p.Task, cmp.Or(p.Batch, submitBatch), func(due []int64) error { return p.insert(ctx, due, body) })
 }
 
 // Close implements bench.Part. A client that has not been started cannot be stopped.

@@ -34,6 +34,7 @@ func run(ctx context.Context) error {
 	p.Flags(flag.CommandLine)
 	url := flag.String("postgres", os.Getenv("PAWL_TEST_POSTGRES"), "URL of a PostgreSQL database that may be written to")
 	deployed := flag.Bool("deployed", false, "measure systems whose servers, workers and submitters are processes of their own")
+	large := flag.Bool("large", false, "with -deployed: also backlogs of 200,000 jobs")
 	task := flag.String("task", "", "be one of these processes (for this program itself)")
 	flag.Parse()
 	if *task != "" {
@@ -52,7 +53,7 @@ func run(ctx context.Context) error {
 	}
 	defer done()
 	if *deployed {
-		return runDeployed(ctx, &p, schemas, postmaster, p.Words())
+		return runDeployed(ctx, &p, schemas, postmaster, *large)
 	}
 	c := contest.Contest{
 		Entrants: entrants(&p, schemas), Aims: aims, Bare: schemas[0].Bare,
@@ -69,7 +70,7 @@ const (
 )
 
 // workloads are those that both systems can run.
-var workloads = []string{bench.EndToEnd, bench.Diamonds, bench.Chains, bench.OneChain, bench.Starts}
+var workloads = []string{bench.EndToEnd, bench.Diamonds, bench.Chains, bench.OneChain, bench.FanOuts, bench.WideFanOuts, bench.Starts}
 
 // aims are the design goals of Pawl.
 var aims = []contest.Aim{
@@ -86,8 +87,8 @@ var aims = []contest.Aim{
 // entrants returns the entrants. River at its defaults runs a tenth of the load: it waits most
 // of the time.
 func entrants(p *contest.Program, schemas []*bench.Postgres) []contest.Entrant {
-	sizes := p.Scaled(bench.Sizes{Jobs: 20_000, Graphs: 500, Samples: 100, Idle: 20 * time.Millisecond})
-	tenth := p.Scaled(bench.Sizes{Jobs: 2000, Graphs: 50, Samples: 10, Idle: 150 * time.Millisecond})
+	sizes := p.Scaled(bench.Sizes{Jobs: 20_000, Graphs: 500, FanOuts: 2, Samples: 100, Idle: 20 * time.Millisecond})
+	tenth := p.Scaled(bench.Sizes{Jobs: 2000, Graphs: 50, FanOuts: 1, Samples: 10, Idle: 150 * time.Millisecond})
 	return []contest.Entrant{
 		{Name: pawl, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return schemas[0].Open(ctx, bench.Crew{}) }},
 		{Name: tunedRiver, Sizes: sizes, Open: func(ctx context.Context) (bench.System, error) { return openRiver(ctx, schemas[1].URL(), riverTuned) }},

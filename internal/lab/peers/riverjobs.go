@@ -72,8 +72,11 @@ func (w *stepWorker) Work(ctx context.Context, job *river.Job[stepArgs]) error {
 
 // follow inserts the successors of a step.
 func (w *stepWorker) follow(ctx context.Context, tx pgx.Tx, a stepArgs) error {
-	if a.Shape == bench.Diamond.Name {
+	switch a.Shape {
+	case bench.Diamond.Name:
 		return w.diamond(ctx, tx, a)
+	case bench.FanOut.Name, bench.WideFanOut.Name:
+		return w.fanOut(ctx, tx, a)
 	}
 	if a.Step == a.Steps {
 		return nil
@@ -92,14 +95,39 @@ func (w *stepWorker) diamond(ctx context.Context, tx pgx.Tx, a stepArgs) error {
 		_, err := w.system.client.InsertManyFastTx(ctx, tx, []river.InsertManyParams{{Args: left}, {Args: right}})
 		return err
 	case 2, 3:
-		var arrived int
-		err := tx.QueryRow(ctx, `insert into joins (flow, arrived) values ($1, 1)
-			on conflict (flow) do update set arrived = joins.arrived + 1 returning arrived`, a.Flow).Scan(&arrived)
-		if err != nil || arrived < 2 {
-			return err
-		}
-		_, err = w.system.client.InsertTx(ctx, tx, bottom, nil)
-		return err
+		return w.join(ctx, tx, 2, bottom)
 	}
 	return nil
+}
+
+// join inserts the next step once n of those before it have arrived.
+func (w *stepWorker) join(ctx context.Context, tx pgx.Tx, n int, next stepArgs) error {
+	var arrived int
+	err := tx.QueryRow(ctx, `insert into joins (flow, arrived) values ($1, 1)
+		on conflict (flow) do update set arrived = joins.arrived + 1 returning arrived`, next.Flow).Scan(&arrived)
+	if err != nil || arrived < n {
+		return err
+	}
+	_, err = w.system.client.InsertTx(ctx, tx, next, nil)
+	return err
+}
+
+// fanOut goes from the first step to many, and from the one of them that ends last to the last step.
+func (w *stepWorker) fanOut(ctx context.Context, tx pgx.Tx, a stepArgs) error {
+	switch a.Step {
+	case 1:
+		each := make([]river.InsertManyParams, a.Steps-2)
+		for i := range each {
+			next := a
+			next.Step = 2 + i
+			each[i].Args = next
+		}
+		_, err := w.system.client.InsertManyFastTx(ctx, tx, each)
+		return err
+	case a.Steps:
+		return nil
+	}
+	last := a
+	last.Step = a.Steps
+	return w.join(ctx, tx, a.Steps-2, last)
 }

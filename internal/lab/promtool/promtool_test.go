@@ -123,12 +123,17 @@ func TestMetrics(t *testing.T) { // not parallel: it sets a variable of the envi
 	t.Setenv("PAWL_RUNTIME_DIR", dir)
 	served := map[string]bool{}
 	for _, role := range []string{"server", "worker"} {
-		text := scrape(t, exec.CommandContext(t.Context(), pawl, "--database", database, role, "--listen", "127.0.0.1:0"))
-		run(t, text, promtool, "check", "metrics")
-		for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) `).FindAllSubmatch(text, -1) {
-			served[string(m[1])] = true
+		args := []string{"--database", database, role, "--listen", "127.0.0.1:0"}
+		if role == "server" {
+			args = append(args, "--load", dir)
 		}
+		check(t, promtool, scrape(t, exec.CommandContext(t.Context(), pawl, args...), "pawl_build_info"), served)
 	}
+	load := filepath.Join(dir, "load.yaml")
+	if err := os.WriteFile(load, []byte("name: a\nfiles: [{name: d, count: 1, size: 4KiB}]\nmix: [{operation: read}]\nengine: \"null\"\nrate: 100\nduration: 1h\ninterval: 100ms\nstart: {delay: 10ms}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(t, promtool, scrape(t, exec.CommandContext(t.Context(), pawl, "load", "run", load, "--metrics", "127.0.0.1:0", "--out", filepath.Join(dir, "result")), "pawl_load_response_seconds_count"), served)
 	documented, err := os.ReadFile(list)
 	if err != nil {
 		t.Fatal(err)
@@ -144,10 +149,19 @@ func TestMetrics(t *testing.T) { // not parallel: it sets a variable of the envi
 			t.Errorf("there is no metric %s", name)
 		}
 	}
-	for _, name := range []string{"pawl_build_info", "pawl_part_up", "pawl_webhook_lag_seconds", "pawl_database_readable", "pawl_worker_capacity"} {
+	for _, name := range []string{"pawl_build_info", "pawl_part_up", "pawl_webhook_lag_seconds", "pawl_database_readable", "pawl_worker_capacity", "pawl_load_runs", "pawl_load_service_seconds", "pawl_load_skew_seconds"} {
 		if !served[name] {
 			t.Errorf("neither the server nor the worker serves %s", name)
 		}
+	}
+}
+
+// check checks metrics as Prometheus does, and notes their names.
+func check(t *testing.T, promtool string, text []byte, served map[string]bool) {
+	t.Helper()
+	run(t, text, promtool, "check", "metrics")
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) `).FindAllSubmatch(text, -1) {
+		served[string(m[1])] = true
 	}
 }
 
@@ -162,8 +176,8 @@ func named(texts []string) map[string]bool {
 	return names
 }
 
-// scrape starts a process, reads its metrics when it is ready, and ends it.
-func scrape(t *testing.T, c *exec.Cmd) []byte {
+// scrape starts a process, reads its metrics when it is ready and has one of a name, and ends it.
+func scrape(t *testing.T, c *exec.Cmd, name string) []byte {
 	t.Helper()
 	var said lockedBuffer
 	c.Stderr = &said
@@ -195,7 +209,9 @@ func scrape(t *testing.T, c *exec.Cmd) []byte {
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}
-		return text
+		if bytes.Contains(text, []byte("\n"+name)) {
+			return text
+		}
 	}
 }
 

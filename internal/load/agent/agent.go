@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/internal/load/workload"
 )
 
@@ -41,6 +42,7 @@ type Agent struct {
 	stopping  chan struct{} // closed when the agent is being stopped
 	monotonic func() int64
 	launch    func(workload.Job) (engine, error)
+	limits    limits
 
 	epochs atomic.Uint64
 
@@ -52,6 +54,12 @@ type Agent struct {
 	viewed  *session // whose run the view shows
 }
 
+// limits are those of a result.
+type limits struct {
+	intervals int
+	bytes     int64
+}
+
 // New returns an agent. The error is of kind Invalid for what is wrong with the Config, and of
 // kind Conflict if another agent has the state folder. Close frees the folder.
 func New(c Config) (*Agent, error) {
@@ -59,7 +67,7 @@ func New(c Config) (*Agent, error) {
 		return nil, err
 	}
 	c.setDefaults()
-	a := &Agent{config: c, stopping: make(chan struct{}), monotonic: systemMonotonic, engines: workload.Engines()}
+	a := &Agent{config: c, stopping: make(chan struct{}), monotonic: systemMonotonic, engines: workload.Engines(), limits: limits{spec.MaxIntervals, spec.MaxResult}}
 	for _, dir := range []string{a.trails(), a.results(), filepath.Join(c.StateDir, "runs")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the state folder cannot be used", Err: err}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (s *session) status() loadpb.Status {
 func (s *session) configure(config string, assignment *loadpb.Assignment) {
 	test, job, fault := s.a.examine(s.id, config, assignment)
 	if fault != nil {
-		s.finish(lifecycle.AgentInvalidConfig, fault, fault.GetMessage())
+		s.finish(lifecycle.AgentInvalidConfig, fault, "")
 		return
 	}
 	s.config, s.hash, s.assignment, s.test, s.job = config, sha256.Sum256([]byte(config)), assignment, test, job
@@ -134,13 +135,13 @@ func (s *session) schedule(at int64) {
 // invalid takes a message that is malformed or out of order.
 func (s *session) invalid(subject, format string, args ...any) {
 	e := &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_PROTOCOL, Message: fmt.Sprintf(format, args...), Subject: subject}
-	s.finish(lifecycle.AgentInvalidMessage, e, e.GetMessage())
+	s.finish(lifecycle.AgentInvalidMessage, e, "")
 }
 
 // fail ends the run with an error.
 func (s *session) fail(event machine.Event, code loadpb.ErrorCode, format string, args ...any) {
 	e := &loadpb.Error{Code: code, Message: fmt.Sprintf(format, args...)}
-	s.finish(event, e, e.GetMessage())
+	s.finish(event, e, "")
 }
 
 // move moves the machine and the trail. If the trail cannot be written, the run ends, and the next
@@ -217,9 +218,15 @@ func (a *Agent) examine(run, config string, assignment *loadpb.Assignment) (*spe
 	if job.AgentIndex >= job.AgentCount {
 		return nil, job, bad("assignment", "agent_index %d: want 0 to %d", job.AgentIndex, job.AgentCount-1)
 	}
-	root := a.rootOf(test.Target)
-	if root == nil {
-		return nil, job, bad("target", "target %q is in no root of the agent: %s", test.Target, a.rootNames())
+	var root *Root
+	if test.Engine == spec.S3 {
+		if root = StoreOf(a.config.Stores, test); root == nil {
+			e := bad("s3", "s3: %s is in no part of a bucket that the agent may use: %s", wanted(test), names(a.config.Stores))
+			e.Hint = "allow it with --s3 https://HOST/BUCKET/PREFIX"
+			return nil, job, e
+		}
+	} else if root = a.rootOf(test.Target); root == nil {
+		return nil, job, bad("target", "target %q is in no root of the agent: %s", test.Target, names(a.config.Roots))
 	}
 	job.Root, job.LimitBytes, job.LimitFiles = root.Path, root.Bytes, root.Files
 	return test, job, nil
@@ -229,6 +236,9 @@ func (a *Agent) examine(run, config string, assignment *loadpb.Assignment) (*spe
 func (a *Agent) rootOf(target string) (root *Root) {
 	if !filepath.IsAbs(target) {
 		if target != "" && !filepath.IsLocal(target) {
+			return nil
+		}
+		if len(a.config.Roots) == 0 {
 			return nil
 		}
 		return &a.config.Roots[0]
@@ -241,10 +251,11 @@ func (a *Agent) rootOf(target string) (root *Root) {
 	return root
 }
 
-func (a *Agent) rootNames() string {
-	var names []string
-	for _, r := range a.config.Roots {
-		names = append(names, r.Path)
+// names returns the paths of roots, for people.
+func names(roots []Root) string {
+	var all []string
+	for _, r := range roots {
+		all = append(all, r.Path)
 	}
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(all, ", "), "it has none")
 }

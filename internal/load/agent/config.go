@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/s3"
 	"github.com/pawl-dev/pawl/internal/load/workload"
 )
 
@@ -18,7 +19,8 @@ import (
 type Config struct {
 	ID       string   // 1 to 64 letters, digits, '.', '_' and '-'
 	StateDir string   // of this agent alone; it is created
-	Roots    []Root   // the folders that runs may use; at least one
+	Roots    []Root   // the folders that runs may use; at least one, unless there are Stores
+	Stores   []Root   // the parts of buckets that runs may use, each with the URL of an s3.Location as its path
 	Engine   []string // the command line of the engine
 	Build    string   // name and version, for people
 
@@ -39,9 +41,9 @@ type Config struct {
 	Hooks Hooks        // for metrics; each may be nil
 }
 
-// A Root is a folder that runs may use, with everything beneath it.
+// A Root is a folder or a part of a bucket that runs may use, with everything beneath it.
 type Root struct {
-	Path  string // absolute
+	Path  string // absolute; of a part of a bucket its URL
 	Bytes uint64 // that a run may have in it at once; 0: no limit
 	Files uint64 // likewise
 }
@@ -68,8 +70,13 @@ func (c *Config) validate() error {
 		return pawl.Errorf(pawl.Invalid, "the state folder is %q; want a path in UTF-8", c.StateDir)
 	case len(c.Engine) == 0:
 		return pawl.Errorf(pawl.Invalid, "the command line of the engine is empty")
-	case len(c.Roots) == 0:
-		return pawl.Errorf(pawl.Invalid, "no root: want at least one folder that runs may use")
+	case len(c.Roots) == 0 && len(c.Stores) == 0:
+		return pawl.Errorf(pawl.Invalid, "no root: want at least one folder, or one part of a bucket, that runs may use")
+	}
+	for _, s := range c.Stores {
+		if _, err := s3.ParseLocation(s.Path); err != nil {
+			return pawl.Errorf(pawl.Invalid, "object store %q: %v", s.Path, err)
+		}
 	}
 	for _, r := range c.Roots {
 		if err := r.check(); err != nil {

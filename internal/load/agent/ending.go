@@ -13,11 +13,11 @@ import (
 )
 
 // finish ends the run. What follows is one step after the other: the end of the engine, the
-// cleanup, the result, the final message.
+// cleanup, the result, the final message. The reason of an error is its message.
 func (s *session) finish(event machine.Event, e *loadpb.Error, reason string) {
 	code := ""
 	if e != nil {
-		code = codeName(e.GetCode())
+		code, reason = codeName(e.GetCode()), e.GetMessage()
 	}
 	reason = text(reason)
 	t, ok := s.move(event, reason, code)

@@ -103,6 +103,21 @@ func (s *session) interval(i *loadpb.Interval) {
 	}
 	s.sequence++
 	s.leave(&loadpb.LiveStats{Status: loadpb.Status_STATUS_RUNNING, Sequence: s.sequence, Interval: i, Totals: counters(s.totals)}, true)
+	s.bound()
+}
+
+// bound ends a run whose result is as long as a result may be. What it has measured is kept. A run with
+// a duration ends by itself before it has too many intervals.
+func (s *session) bound() {
+	l := s.a.limits
+	switch {
+	case s.test.Count > 0 && s.result.intervals > l.intervals: // one that ends with the last of them has reached it
+		s.finish(lifecycle.AgentFail, &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_TIMEOUT, Subject: "count", Hint: "a lower count, or a longer interval",
+			Message: fmt.Sprintf("the count is not reached within %d intervals of %s, which is the most that a run has", l.intervals, s.test.Interval)}, "")
+	case s.result.size >= l.bytes-l.bytes/64: // the rest is for what ends it
+		s.finish(lifecycle.AgentFail, &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_IO, Subject: "interval", Hint: "a longer interval, or a shorter run",
+			Message: fmt.Sprintf("the result has %d bytes after %d intervals; at most %d are allowed", s.result.size, s.result.intervals, l.bytes)}, "")
+	}
 }
 
 // count adds the statistics of an interval to those of the run.
@@ -161,7 +176,7 @@ func (s *session) failed(e *loadpb.Error) {
 			e.Code = loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED
 		}
 	}
-	s.finish(s.failing(), e, e.GetMessage())
+	s.finish(s.failing(), e, "")
 }
 
 // late takes what an engine reports while it is being stopped: the rest of its statistics.

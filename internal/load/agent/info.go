@@ -21,6 +21,9 @@ func (a *Agent) Info() *loadpb.AgentInfo {
 	for _, r := range a.config.Roots {
 		i.Roots = append(i.Roots, &loadpb.Root{Path: r.Path, FreeBytes: free(r.Path), LimitBytes: r.Bytes, LimitFiles: r.Files})
 	}
+	for _, s := range a.config.Stores {
+		i.Roots = append(i.Roots, &loadpb.Root{Path: s.Path, LimitBytes: s.Bytes, LimitFiles: s.Files})
+	}
 	return i
 }
 

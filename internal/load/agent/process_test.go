@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	defer stop()
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "engine":
-		os.Exit(workload.Main(ctx, os.Stdin, os.Stdout, os.Stderr))
+		os.Exit(workload.Main(ctx, nil, os.Stdin, os.Stdout, os.Stderr))
 	case len(os.Args) > 1 && os.Args[1] == "agent":
 		if err := agentProcess(ctx, os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -40,7 +40,9 @@ type recording struct {
 	f    *os.File
 	sum  hash.Hash
 	size int64
-	had  recorded // what the file had when it was resumed
+
+	intervals int      // that were added
+	had       recorded // what the file had when it was resumed
 }
 
 // recorded is what the records of a file add up to.
@@ -138,6 +140,7 @@ func (c *counter) Read(b []byte) (int, error) {
 
 // add appends an interval. It is not synced.
 func (r *recording) add(i *loadpb.Interval) error {
+	r.intervals++
 	return r.append(&loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: i}})
 }
 

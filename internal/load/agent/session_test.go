@@ -324,3 +324,53 @@ func TestConfigTimeout(t *testing.T) {
 		})
 	}
 }
+
+// TestLongResult: a run by count that does not end has as many intervals as one with a duration may
+// have, and a result as many bytes as a controller takes. The run is ended then, with what it has (L5).
+func TestLongResult(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, ends string
+		seconds    int
+		want       string
+		limits     limits
+		code       loadpb.ErrorCode
+	}{
+		{"intervals", "count: 1000000", 25, "the count is not reached within 20 intervals of 1s, which is the most that a run has", limits{20, 1 << 30}, loadpb.ErrorCode_ERROR_CODE_TIMEOUT},
+		{"a count that is reached in the last interval", "count: 20", 20, "", limits{20, 1 << 30}, 0},
+		{"bytes", "duration: 1h", 25, "the result has 1", limits{20, 1000}, loadpb.ErrorCode_ERROR_CODE_IO},
+		{"a duration has a limit of its own", "duration: 1h", 25, "", limits{20, 1 << 30}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(b *bench) {
+				b.agent.limits = tt.limits
+				b.script.run = func(f *fake) {
+					n := 0
+					for ok := f.begin(); ok && n < tt.seconds; n++ {
+						ok = f.second(n)
+					}
+					if n == tt.seconds {
+						f.say(finished(nil))
+					}
+				}
+				c := b.open()
+				c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_START, ConfigYaml: strings.Replace(config, "duration: 3s", tt.ends, 1)})
+				c.until(statusReady)
+				c.startIn(time.Second)
+				if tt.want == "" {
+					c.ended(statusCompleted)
+					return
+				}
+				m := c.ended(statusError)
+				intervals, result, _ := stored(t, b.agent, runID)
+				if e := m.GetError(); e.GetCode() != tt.code || !strings.HasPrefix(e.GetMessage(), tt.want) || e.GetHint() == "" || m.GetErrorMessage() != e.GetMessage() {
+					t.Errorf("%v", m)
+				}
+				if n := len(intervals); n > 21 || n < 5 || result.GetSeconds() != float64(n) || result.GetTotals()[0].GetOperations() != uint64(n) {
+					t.Errorf("%d intervals, %v", n, result)
+				}
+			})
+		})
+	}
+}

@@ -48,7 +48,10 @@ type agent struct {
 	skew       [2]time.Duration
 	sequence   int64
 	dropped    int64
-	result     []byte
+	unkept     int64  // intervals that the keeper had no room for
+	intervals  int    // that have come
+	result     string // the file with it; "": it is not there
+	missing    string // why it is not
 
 	final   *loadpb.LiveStats // its last message
 	lost    *loadpb.Error     // why the stream has ended without one

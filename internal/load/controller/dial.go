@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -78,7 +81,7 @@ func (c Credentials) Options(address string) ([]grpc.DialOption, error) {
 		if err != nil {
 			return nil, err
 		}
-		transport = credentials.NewTLS(config)
+		transport = attentive{credentials.NewTLS(config)}
 	}
 	if c.Token != "" {
 		options = append(options, grpc.WithPerRPCCredentials(bearer{c.Token, secure}))
@@ -102,6 +105,55 @@ func (c Credentials) tls() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// refusalTime is how long an agent may take to refuse a certificate or to say its first word: those
+// that wait for the controller's do not cost more.
+const refusalTime = 500 * time.Millisecond
+
+// attentive is TLS that waits for the first word of the agent. With TLS 1.3 a refused certificate is
+// reported only after the handshake, and who writes before would see a broken pipe instead of why.
+type attentive struct {
+	credentials.TransportCredentials
+}
+
+func (a attentive) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := a.TransportCredentials.ClientHandshake(ctx, authority, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := make([]byte, 1)
+	err = c.SetReadDeadline(time.Now().Add(refusalTime))
+	n := 0
+	if err == nil {
+		n, err = c.Read(first)
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		err = c.SetReadDeadline(time.Time{})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	return &begun{c, first[:n]}, info, nil
+}
+
+func (a attentive) Clone() credentials.TransportCredentials {
+	return attentive{a.TransportCredentials.Clone()}
+}
+
+// begun is a connection of which something was read already.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.first) == 0 {
+		return b.Conn.Read(p)
+	}
+	n := copy(p, b.first)
+	b.first = b.first[n:]
+	return n, nil
 }
 
 // A bearer shows a token with each call.

@@ -88,7 +88,7 @@ func TestTLS(t *testing.T) {
 		}
 		test := fakeTest()
 		test.Start = spec.Start{Delay: time.Millisecond, Policy: spec.All}
-		got, err := Run(t.Context(), Config{ID: runID, File: []byte("name: t"), Test: test, Agents: []Target{{Address: address, Options: options}}})
+		got, err := Run(t.Context(), Config{ID: runID, File: []byte("name: t"), Test: test, Agents: []Target{{Address: address, Options: options}}, Records: t.TempDir()})
 		if (err == nil) != (tt.want == "") || !strings.HasPrefix(got.Reason, tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}

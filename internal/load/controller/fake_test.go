@@ -348,18 +348,24 @@ func serve(t *testing.T, fakes ...*fake) []Target {
 	var targets []Target
 	for i, f := range fakes {
 		f.base = time.Now()
-		l := bufconn.Listen(1 << 20)
-		s := grpc.NewServer()
-		loadpb.RegisterAgentServiceServer(s, f)
-		done := make(chan struct{})
-		go func() { defer close(done); _ = s.Serve(l) }()
-		t.Cleanup(func() { s.Stop(); <-done })
-		targets = append(targets, Target{Address: string(rune('a' + i)), Options: []grpc.DialOption{
-			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
-		}})
+		targets = append(targets, serveAgent(t, f, string(rune('a'+i))))
 	}
 	return targets
+}
+
+// serveAgent serves an agent in memory and returns how to reach it.
+func serveAgent(t *testing.T, a loadpb.AgentServiceServer, name string) Target {
+	t.Helper()
+	l := bufconn.Listen(1 << 20)
+	s := grpc.NewServer()
+	loadpb.RegisterAgentServiceServer(s, a)
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Stop(); <-done })
+	return Target{Address: name, Options: []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }),
+	}}
 }
 
 func fakeTest() *spec.Test {

@@ -4,6 +4,7 @@ package controller
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-dev/pawl"
 	loadagent "github.com/pawl-dev/pawl/internal/load/agent"
@@ -45,7 +48,7 @@ func TestMain(m *testing.M) {
 // parts are what this program can be started as, with one argument.
 var parts = map[string]func(string) int{
 	"part-agent":      agentPart,
-	"part-engine":     func(string) int { return workload.Main(context.Background(), os.Stdin, os.Stdout, os.Stderr) },
+	"part-engine":     func(string) int { return workload.Main(context.Background(), nil, os.Stdin, os.Stdout, os.Stderr) },
 	"part-controller": controllerPart,
 }
 
@@ -133,7 +136,7 @@ func controllerPart(order string) int {
 		}
 		targets = l.Targets
 	}
-	_, err = Run(context.Background(), Config{ID: runID, File: []byte(o.File), Test: test, Agents: targets, Interval: func(Interval) { fmt.Println("running") }})
+	_, err = Run(context.Background(), Config{ID: runID, File: []byte(o.File), Test: test, Agents: targets, Records: o.Dir, Interval: func(Interval) { fmt.Println("running") }})
 	if err != nil {
 		return complain(err)
 	}
@@ -183,7 +186,7 @@ func parsed(t testing.TB, file string, l *Local) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{ID: newID(), File: []byte(file), Test: test, Agents: l.Targets, Build: "test"}
+	return Config{ID: newID(), File: []byte(file), Test: test, Agents: l.Targets, Build: "test", Records: t.TempDir()}
 }
 
 var ids struct {
@@ -227,13 +230,14 @@ start: {delay: 200ms}
 
 // TestAgents: a run on three agents in processes of their own, whose clocks are seconds apart,
 // begins at no agent before its time, has the sum of what each of them has measured, interval by
-// interval, and leaves no file (L7).
+// interval unless some came late or gave way to newer ones, and leaves no file (L4, L7).
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	l, root := localAgents(t, 3, func(i int, o *agentOrder) { o.Shift = time.Duration(i-1) * 5 * time.Second })
 	c := parsed(t, smallLoad, l)
-	sums := stats.Table{}
+	sums, whole := stats.Table{}, true
 	c.Interval = func(i Interval) {
+		whole = whole && i.Agents == len(l.Targets)
 		if !i.Warmup {
 			sums.Merge(i.Operations)
 		}
@@ -242,22 +246,26 @@ func TestAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := report.Evaluate(got)
+	r, err := report.Evaluate(got)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(whole.Totals, sums, cmp.AllowUnexported(histogram.Histogram{})); diff != "" {
-		t.Errorf("the intervals are not the totals:\n%s", diff)
-	}
 	for i, a := range got.Agents {
-		if want := time.Duration(i-1) * 5 * time.Second; (a.Clock.Offset-want).Abs() > a.Clock.Bound+time.Millisecond || a.Status != loadpb.Status_STATUS_COMPLETED || a.Dropped != 0 {
-			t.Errorf("agent %d: offset %v, bound %v, %v, %d dropped", i, a.Clock.Offset, a.Clock.Bound, a.Status, a.Dropped)
+		whole = whole && a.Dropped == 0
+		if want := time.Duration(i-1) * 5 * time.Second; (a.Clock.Offset-want).Abs() > a.Clock.Bound+time.Millisecond || a.Status != loadpb.Status_STATUS_COMPLETED {
+			t.Errorf("agent %d: offset %v, bound %v, %v", i, a.Clock.Offset, a.Clock.Bound, a.Status)
 		}
 	}
-	if s := whole.Summary.Skew; s.First < -s.Bound {
+	if diff := cmp.Diff(r.Totals, sums, cmp.AllowUnexported(histogram.Histogram{})); whole && diff != "" {
+		t.Errorf("the intervals are not the totals:\n%s", diff)
+	}
+	if all, shown := r.Summary.Total.Operations, report.Total(sums, 1).Operations; shown > all {
+		t.Errorf("the intervals have %d operations of %d", shown, all)
+	}
+	if s := r.Summary.Skew; s.First < -s.Bound {
 		t.Errorf("a thread has begun %v early", time.Duration(-s.First))
 	}
-	if n := whole.Summary.Total.Operations; n < 1000 {
+	if n := r.Summary.Total.Operations; n < 1000 {
 		t.Errorf("%d operations", n)
 	}
 	if left := filesIn(t, root); len(left) > 0 {
@@ -372,7 +380,7 @@ func TestAgentIsKilled(t *testing.T) {
 			} else if err == nil || !strings.HasPrefix(err.Error(), "agent local-2: the connection was lost") || pawl.KindOf(err) != pawl.Unavailable {
 				t.Error(err)
 			}
-			if s := got.Agents[0].Status; s != loadpb.Status_STATUS_ABORTED || got.Agents[0].Result == nil || got.Agents[1].Error.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST {
+			if s := got.Agents[0].Status; s != loadpb.Status_STATUS_ABORTED || got.Agents[0].Records == "" || got.Agents[0].Live || got.Agents[1].Error.GetCode() != loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST {
 				t.Errorf("%v, %v", s, got.Agents[1].Error)
 			}
 			if left := filesIn(t, filepath.Join(root, "local-1")); len(left) > 0 {
@@ -380,6 +388,84 @@ func TestAgentIsKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKilledAgentCounts: what an agent had sent before it was killed is in the result, histograms
+// included, exactly as it has measured it: its figures are the sum of these intervals and are marked, and
+// the others have their whole results (L5, L7).
+func TestKilledAgentCounts(t *testing.T) {
+	t.Parallel()
+	l, _ := localAgents(t, 2, nil)
+	c := parsed(t, strings.NewReplacer("POLICY", "policy: best-effort", "duration: 1h", "duration: 1500ms").Replace(longLoad), l)
+	dir := filepath.Join(t.TempDir(), "result")
+	folder, err := report.NewFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	c.Records = folder.Records()
+	killed := false
+	c.Interval = func(i Interval) {
+		if i.End >= 400*time.Millisecond && !killed {
+			killed = true
+			_ = l.agents[1].cmd.Process.Kill()
+		}
+	}
+	run, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := folder.Write(run); err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := recordedIn(t, filepath.Dir(strings.TrimPrefix(l.Targets[1].Address, "unix:"))+"/state/results/"+c.ID+".partial")
+	sum := stats.Table{}
+	for start, i := range recordedIn(t, filepath.Join(dir, "agents/local-2/live.pb")) {
+		if !proto.Equal(i, measured[start]) {
+			t.Errorf("the interval at %v is %v, and was %v on the agent", time.Duration(start), i, measured[start])
+		}
+		if err := sum.Add(i.GetOperations()); err != nil {
+			t.Error(err)
+		}
+	}
+	whole, lost := r.Summary.Agents[0], r.Summary.Agents[1]
+	if whole.Partial || whole.Live || whole.Status != "completed" || lost.Operations+whole.Operations != r.Summary.Total.Operations {
+		t.Errorf("the other agent: %+v", whole)
+	}
+	if !lost.Live || !lost.Partial || lost.Operations == 0 || lost.Seconds == 0 || lost.Response.P99 == 0 || cmp.Diff(report.Total(sum, lost.Seconds), lost.Figures) != "" ||
+		!strings.HasPrefix(lost.Problem, "there is no result; its figures are of the ") || lost.State() != "lost, partial" || r.Summary.Live != 1 || !r.Summary.Partial {
+		t.Errorf("the killed agent: %+v", lost)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	for name, want := range map[string]bool{"agents/local-1/result.pb": true, "agents/local-1/live.pb": false, "agents/local-2/live.pb": true, "agents/local-2/result.pb": false, "records": false} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// recordedIn returns the intervals of a file of records by their starts.
+func recordedIn(t *testing.T, path string) map[int64]*loadpb.Interval {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[int64]*loadpb.Interval{}
+	for in := bytes.NewReader(b); in.Len() > 0; {
+		var r loadpb.ResultRecord
+		if err := protodelim.UnmarshalFrom(in, &r); err != nil {
+			break // the agent was killed while it wrote
+		}
+		all[r.GetInterval().GetStartNs()] = r.GetInterval()
+	}
+	return all
 }
 
 // TestControllerIsKilled: a controller that is killed leaves its agents without a run and without
@@ -390,7 +476,7 @@ func TestControllerIsKilled(t *testing.T) {
 	t.Run("agents elsewhere", func(t *testing.T) {
 		t.Parallel()
 		l, root := localAgents(t, 2, nil)
-		killRunning(t, controllerOrder{File: file, Sockets: []string{l.Targets[0].Address, l.Targets[1].Address}})
+		killRunning(t, controllerOrder{File: file, Dir: t.TempDir(), Sockets: []string{l.Targets[0].Address, l.Targets[1].Address}})
 		c := parsed(t, smallLoad, l)
 		for {
 			got, err := Run(t.Context(), c)
@@ -478,7 +564,7 @@ func TestLocalAgentThatDoesNotEnd(t *testing.T) {
 	for name, script := range map[string]string{"deaf": "trap '' TERM; echo up; exec sleep 100", "good": "echo up; exec sleep 100"} {
 		a := &localAgent{name: name, done: make(chan struct{})}
 		r, w := io.Pipe()
-		if err := a.start([]string{"sh", "-c", script}, w); err != nil {
+		if err := a.start([]string{"sh", "-c", script}, w, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadFull(r, make([]byte, 3)); err != nil {

@@ -3,7 +3,9 @@ package controller
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -24,6 +26,9 @@ func (r *run) receive(ctx context.Context, a *agent, m *loadpb.LiveStats) {
 	if a.final != nil {
 		r.repeated(a, m)
 		return
+	}
+	if t := m.GetTransition(); t != nil && r.Moved != nil {
+		r.Moved(a.index, t)
 	}
 	if p := m.GetProgress(); p != nil {
 		a.progress, a.moved = p, time.Now()
@@ -65,14 +70,27 @@ func (r *run) running(a *agent, m *loadpb.LiveStats) {
 		if a.aborted.IsZero() { // one that goes on in spite of that gets nowhere
 			a.moved = time.Now()
 		}
-		err := r.ahead(a, i)
-		if err == nil {
-			err = r.series.add(i, r.expected())
-		}
-		if err != nil {
+		if err := r.count(a, i); err != nil {
 			r.giveUp(a, loadpb.ErrorCode_ERROR_CODE_PROTOCOL, err.Error())
 		}
 	}
+}
+
+// count adds the statistics of an interval and keeps them.
+func (r *run) count(a *agent, i *loadpb.Interval) error {
+	if a.intervals++; a.intervals > maxIntervals {
+		return fmt.Errorf("it has sent more than %d intervals", maxIntervals)
+	}
+	if err := r.ahead(a, i); err != nil {
+		return err
+	}
+	if err := r.series.add(i, r.expected()); err != nil {
+		return err
+	}
+	if !r.keeper.add(a.index, i) {
+		a.unkept++
+	}
+	return nil
 }
 
 // ahead returns an error for an interval that cannot have come yet: those after it would wait for it.
@@ -147,17 +165,20 @@ func (r *run) mayHaveEnded() bool {
 
 // fetch gets the result of an agent.
 func (r *run) fetch(ctx context.Context, a *agent, f fetch) {
-	f.client, f.runID = a.client, r.ID
+	f.client, f.runID, f.path = a.client, r.ID, filepath.Join(r.Records, fmt.Sprintf("%d.result", a.index))
 	f.silence, f.reach = r.Test.Timeouts.Silence, r.Test.Timeouts.Acknowledge
 	r.wg.Go(func() {
-		b, result, err := f.run(ctx)
-		r.do(func() { r.collected(a, b, result, err) })
+		result, err := f.run(ctx)
+		r.do(func() { r.collected(a, f.path, result, err) })
 	})
 }
 
 // collected takes the result of an agent, or why it cannot be had.
-func (r *run) collected(a *agent, b []byte, result *loadpb.Result, err error) {
-	a.fetched, a.result = true, b
+func (r *run) collected(a *agent, path string, result *loadpb.Result, err error) {
+	a.fetched, a.result = true, path
+	if err != nil {
+		a.result, a.missing = "", err.Error()
+	}
 	switch {
 	case a.final == nil && err != nil:
 		a.over = true
@@ -168,7 +189,11 @@ func (r *run) collected(a *agent, b []byte, result *loadpb.Result, err error) {
 	case err != nil:
 		a.cancel(nil)
 		a.over = true
-		r.fail(a, &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, Message: "its result could not be fetched: " + err.Error()})
+		code := loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST
+		if errors.As(err, &localError{}) {
+			code = loadpb.ErrorCode_ERROR_CODE_IO
+		}
+		r.fail(a, &loadpb.Error{Code: code, Message: "its result could not be fetched: " + err.Error()})
 	default:
 		a.over = a.closed
 		r.acknowledge(a)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,12 +32,20 @@ type Config struct {
 	Agents []Target   // at least one
 	Build  string     // the name and version of this program, for people
 
+	// Records is a folder that exists, into which the records of agents are written as they come.
+	// The returned run is about files in it.
+	Records string
+
 	// Stop aborts the run when it is closed: its agents end it and clean up. Nil: nothing does.
 	Stop <-chan struct{}
-	// Changed, if not nil, is called after each change of an agent, and Interval with the sums of
-	// each interval. Both are called by one goroutine, which waits for them.
+	// Abort aborts the run likewise, for the reason that it receives. Nil: nothing does.
+	Abort <-chan string
+	// Changed, if not nil, is called after each change of an agent, Interval with the sums of each
+	// interval, and Moved with each transition that an agent reports. All are called by one
+	// goroutine, which waits for them.
 	Changed  func(View)
 	Interval func(Interval)
+	Moved    func(agent int, t *loadpb.Transition)
 
 	Clock func() time.Time // default: the system's, which no step disturbs during the run
 	Log   *slog.Logger     // default: none
@@ -56,6 +66,7 @@ type run struct {
 	over   chan struct{} // closed: nobody takes calls any more
 	wg     sync.WaitGroup
 
+	keeper   *keeper
 	phase    Phase
 	series   series
 	failures []*agent  // in their order
@@ -63,14 +74,21 @@ type run struct {
 	begins   time.Time // the same on the monotonic clock
 	ready    time.Time // when the first agent was ready
 	reason   string    // why the run is being aborted
+	outcome  string    // how it ends then
 	aborting bool
 }
 
 // errStopped is the reason of a run that its user has aborted.
 var errStopped = errors.New("cancelled by user")
 
+// An AbortedError is the error of a run that was aborted for a reason.
+type AbortedError struct{ Reason string }
+
+func (e *AbortedError) Error() string { return "aborted " + e.Reason }
+
 // Run has the agents do the test, and returns what there is to know about it. The error says why
-// the run has failed; it is context.Canceled if Stop was closed. If ctx ends, Run returns at once: agents notice
+// the run has failed; it is context.Canceled if Stop was closed, and an *AbortedError if Abort has
+// said so. If ctx ends, Run returns at once: agents notice
 // that the connection is lost, end the run by themselves and clean up.
 func Run(ctx context.Context, c Config) (*report.Run, error) {
 	r, err := newRun(c)
@@ -80,13 +98,15 @@ func Run(ctx context.Context, c Config) (*report.Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.close()
 	defer cancel()
+	r.keeper = newKeeper(c.Records)
 	err = r.execute(ctx)
 	if err != nil {
 		r.abort(err)
 		_ = r.until(ctx, r.allOver) // it only fails if ctx ends, and then there is nothing left to do
 	}
 	r.series.flush()
-	return r.outcome(ctx, err)
+	r.keeper.stop()
+	return r.conclude(ctx, err)
 }
 
 func newRun(c Config) (*run, error) {
@@ -101,6 +121,9 @@ func newRun(c Config) (*run, error) {
 	r.series = series{every: c.Test.Interval, emit: r.emit}
 	if len(c.Agents) == 0 {
 		return nil, pawl.Errorf(pawl.Invalid, "a run needs an agent")
+	}
+	if c.Records == "" {
+		return nil, pawl.Errorf(pawl.Invalid, "a run needs a folder for records")
 	}
 	if err := Enough(c.Test, len(c.Agents)); err != nil {
 		return nil, err
@@ -196,9 +219,9 @@ func (r *run) execute(ctx context.Context) error {
 func (r *run) until(ctx context.Context, done func() bool) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	stop := r.Stop
+	stop, abort := r.Stop, r.Abort
 	if r.aborting {
-		stop = nil
+		stop, abort = nil, nil
 	}
 	for {
 		if err := r.judge(); err != nil {
@@ -214,6 +237,8 @@ func (r *run) until(ctx context.Context, done func() bool) error {
 			r.beat(time.Now())
 		case <-stop:
 			return errStopped
+		case reason := <-abort:
+			return &AbortedError{reason}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -381,7 +406,7 @@ func kindOf(c loadpb.ErrorCode) pawl.Kind {
 
 // abort has all agents end the run.
 func (r *run) abort(why error) {
-	r.aborting, r.reason = true, why.Error()
+	r.aborting, r.reason, r.outcome = true, why.Error(), outcomeOf(why)
 	r.enter(Ending)
 	for _, a := range r.agents {
 		r.stop(a)
@@ -428,23 +453,52 @@ func (r *run) send(a *agent, m *loadpb.ControlMessage) {
 	a.post(m)
 }
 
-// outcome returns the run as it has ended. The error of a run that was stopped is
+// outcomeOf returns how a run ends that is aborted for a reason.
+func outcomeOf(why error) string {
+	var aborted *AbortedError
+	if errors.Is(why, errStopped) || errors.As(why, &aborted) || errors.Is(why, context.Canceled) {
+		return report.Aborted
+	}
+	return report.Failed
+}
+
+// conclude returns the run as it has ended. The error of a run that was stopped is
 // context.Canceled.
-func (r *run) outcome(ctx context.Context, err error) (*report.Run, error) {
-	out := &report.Run{ID: r.ID, Config: r.File, Test: r.Test, Started: r.start, Ended: r.Clock(), Outcome: "completed"}
+func (r *run) conclude(ctx context.Context, err error) (*report.Run, error) {
+	out := &report.Run{ID: r.ID, Config: r.File, Test: r.Test, Started: r.start, Ended: r.Clock(), Outcome: report.Completed}
 	switch {
 	case ctx.Err() != nil:
-		out.Outcome, out.Reason, err = "aborted", "forced to end by user", ctx.Err()
-	case errors.Is(err, errStopped):
-		out.Outcome, out.Reason, err = "aborted", err.Error(), context.Canceled
+		out.Outcome, out.Reason, err = report.Aborted, "forced to end by user", ctx.Err()
 	case err != nil:
-		out.Outcome, out.Reason = "failed", err.Error()
+		out.Outcome, out.Reason = outcomeOf(err), err.Error()
+	}
+	if errors.Is(err, errStopped) {
+		err = context.Canceled
 	}
 	for _, a := range r.agents {
-		out.Agents = append(out.Agents, report.Agent{
-			Index: a.index, Address: a.address, Info: a.info, Status: a.status, Error: a.failure,
-			Clock: a.offset, Skew: a.skew, Result: a.result, Dropped: a.dropped,
-		})
+		out.Agents = append(out.Agents, r.part(a))
 	}
 	return out, err
+}
+
+// part returns the part of an agent. Without a result it is what the agent has sent while it ran.
+func (r *run) part(a *agent) report.Agent {
+	p := report.Agent{
+		Index: a.index, Address: a.address, Info: a.info, Status: a.status, Error: a.failure,
+		Clock: a.offset, Skew: a.skew, Begun: a.hasBegun, Records: a.result, Missing: a.missing, Dropped: a.dropped,
+	}
+	live, err := r.keeper.take(a.index)
+	switch {
+	case a.result != "" && live != "":
+		if err := os.Remove(live); err != nil {
+			r.Log.Warn("what has come while an agent ran cannot be removed, though its result has come", "file", live, "error", err)
+		}
+	case a.result == "":
+		p.Records, p.Live = live, live != ""
+		p.Dropped += a.unkept
+		if err != nil {
+			p.Missing = strings.TrimPrefix(p.Missing+"; statistics could not be written: "+err.Error(), "; ")
+		}
+	}
+	return p
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,8 +25,9 @@ import (
 // try runs a test on fakes, on a clock of its own.
 func try(t *testing.T, fakes []*fake, with func(*Config), check func(t *testing.T, got *report.Run, err error)) {
 	t.Helper()
+	records := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		c := Config{ID: runID, File: []byte("name: t"), Test: fakeTest(), Agents: serve(t, fakes...), Build: "test"}
+		c := Config{ID: runID, File: []byte("name: t"), Test: fakeTest(), Agents: serve(t, fakes...), Build: "test", Records: records}
 		if with != nil {
 			with(&c)
 		}
@@ -68,8 +70,9 @@ func TestRun(t *testing.T) {
 			if h := f.hello; h.GetConfigMs() != 30_000 || h.GetLeaseMs() != 30_000 || h.GetBuild() != "test" {
 				t.Errorf("agent %d was greeted with %v", i, h)
 			}
-			if string(got.Agents[i].Result) != string(f.result) || got.Agents[i].Skew != [2]time.Duration{} {
-				t.Errorf("agent %d: %d bytes of result, want %d; skew %v", i, len(got.Agents[i].Result), len(f.result), got.Agents[i].Skew)
+			result, err := os.ReadFile(got.Agents[i].Records)
+			if err != nil || string(result) != string(f.result) || got.Agents[i].Live || got.Agents[i].Skew != [2]time.Duration{} {
+				t.Errorf("agent %d: %d bytes of result, want %d; %v; skew %v", i, len(result), len(f.result), err, got.Agents[i].Skew)
 			}
 		}
 		if d := got.Agents[2].Clock.Offset; d != -5*time.Second {
@@ -166,7 +169,7 @@ func TestLostMessages(t *testing.T) {
 	t.Run("the last message", func(t *testing.T) {
 		t.Parallel()
 		try(t, []*fake{{vanish: true}, {}}, nil, func(t *testing.T, got *report.Run, err error) {
-			if err != nil || statuses(got) != "COMPLETED COMPLETED" || got.Agents[0].Result == nil {
+			if err != nil || statuses(got) != "COMPLETED COMPLETED" || got.Agents[0].Records == "" || got.Agents[0].Live {
 				t.Error(err, statuses(got))
 			}
 		})
@@ -174,7 +177,7 @@ func TestLostMessages(t *testing.T) {
 	t.Run("another result", func(t *testing.T) {
 		t.Parallel()
 		try(t, []*fake{{lie: true}, {}}, nil, func(t *testing.T, got *report.Run, err error) {
-			if err == nil || !strings.Contains(got.Reason, "as announced") || got.Agents[0].Result != nil {
+			if err == nil || !strings.Contains(got.Reason, "as announced") || !got.Agents[0].Live || !strings.Contains(got.Agents[0].Missing, "as announced") {
 				t.Error(err, got.Reason)
 			}
 		})
@@ -227,15 +230,40 @@ func TestStop(t *testing.T) {
 			})
 		})
 	}
+	t.Run("for a reason", func(t *testing.T) {
+		t.Parallel()
+		fakes := []*fake{{}, {}}
+		outcome := ""
+		try(t, fakes, func(c *Config) {
+			abort := make(chan string, 1) // 1: it is sent by who would receive it
+			c.Abort = abort
+			c.Changed = func(v View) {
+				if outcome = v.Outcome; v.Phase == Running && len(abort) == 0 {
+					abort <- "by ada: too slow"
+				}
+			}
+		}, func(t *testing.T, got *report.Run, err error) {
+			var aborted *AbortedError
+			if !errors.As(err, &aborted) || aborted.Reason != "by ada: too slow" || got.Outcome != "aborted" || got.Reason != "aborted by ada: too slow" || outcome != "aborted" {
+				t.Error(err, got.Outcome, got.Reason, outcome)
+			}
+			for i, f := range fakes {
+				if len(f.aborts) != 1 || f.aborts[0] != got.Reason {
+					t.Errorf("agent %d: told %q", i, f.aborts)
+				}
+			}
+		})
+	})
 	t.Run("by force", func(t *testing.T) {
 		t.Parallel()
+		records := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			ctx, force := context.WithTimeout(t.Context(), 3*time.Second)
 			defer force()
 			stop := make(chan struct{})
 			close(stop)
 			begun := time.Now()
-			got, err := Run(ctx, Config{ID: runID, File: []byte("name: t"), Test: fakeTest(), Agents: serve(t, &fake{stubborn: true, stuck: true}), Stop: stop})
+			got, err := Run(ctx, Config{ID: runID, File: []byte("name: t"), Test: fakeTest(), Agents: serve(t, &fake{stubborn: true, stuck: true}), Stop: stop, Records: records})
 			if err == nil || got.Outcome != "aborted" || time.Since(begun) > 3*time.Second {
 				t.Error(err, got.Outcome, time.Since(begun))
 			}
@@ -314,8 +342,9 @@ func TestBadConfigs(t *testing.T) {
 	test.Start = spec.Start{Policy: spec.Quorum, Quorum: 2}
 	for want, c := range map[string]Config{
 		"a run needs an agent":                       {Test: fakeTest()},
-		"start.quorum 2: there are 1 agents":         {Test: test, Agents: []Target{{Address: "a"}}},
-		`agent "a": grpc: no transport security set`: {Test: fakeTest(), Agents: []Target{{Address: "a"}}},
+		"start.quorum 2: there are 1 agents":         {Test: test, Agents: []Target{{Address: "a"}}, Records: "."},
+		"a run needs a folder for records":           {Test: fakeTest(), Agents: []Target{{Address: "a"}}},
+		`agent "a": grpc: no transport security set`: {Test: fakeTest(), Agents: []Target{{Address: "a"}}, Records: "."},
 	} {
 		if _, err := Run(t.Context(), c); pawl.KindOf(err) != pawl.Invalid || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -19,13 +20,20 @@ const (
 	Ending     Phase = "ending"   // the agents were told to abort
 )
 
+// Phases are all of them, and AgentStates what [AgentView.State] returns.
+var (
+	Phases      = []Phase{Connecting, Preparing, Starting, Running, Ending}
+	AgentStates = []string{"connecting", "preparing", "ready", "running", "completed", "error", "aborted", "lost"}
+)
+
 // A View is a run as it is now.
 type View struct {
-	ID     string
-	Phase  Phase
-	Start  time.Time // the coordinated one; zero: there is none yet
-	Reason string    // why the run is being aborted
-	Agents []AgentView
+	ID      string
+	Phase   Phase
+	Start   time.Time // the coordinated one; zero: there is none yet
+	Reason  string    // why the run is being aborted
+	Outcome string    // how it ends then: report.Failed or report.Aborted
+	Agents  []AgentView
 }
 
 // An AgentView is an agent as it is now.
@@ -44,8 +52,22 @@ type AgentView struct {
 	Dropped  int64
 }
 
+// State returns the status of an agent in a word. One that failed without saying so is lost.
+func (a *AgentView) State() string {
+	switch {
+	case a.Failure != nil && !ends[a.Status]:
+		return "lost"
+	case a.Status == loadpb.Status_STATUS_UNSPECIFIED:
+		return "connecting"
+	}
+	return strings.ToLower(strings.TrimPrefix(a.Status.String(), "STATUS_"))
+}
+
+// ends are the states that a run ends in.
+var ends = map[loadpb.Status]bool{loadpb.Status_STATUS_COMPLETED: true, loadpb.Status_STATUS_ERROR: true, loadpb.Status_STATUS_ABORTED: true}
+
 func (r *run) view() View {
-	v := View{ID: r.ID, Phase: r.phase, Start: r.start, Reason: r.reason}
+	v := View{ID: r.ID, Phase: r.phase, Start: r.start, Reason: r.reason, Outcome: r.outcome}
 	for _, a := range r.agents {
 		v.Agents = append(v.Agents, AgentView{
 			Index: a.index, Name: a.name, Address: a.address, Info: a.info, Status: a.status, Failure: a.failure, Progress: a.progress,

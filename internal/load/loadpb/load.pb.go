@@ -715,7 +715,7 @@ type AgentInfo struct {
 	ClockSource string  `protobuf:"bytes,8,opt,name=clock_source,json=clockSource,proto3" json:"clock_source,omitempty"`
 	Build       string  `protobuf:"bytes,9,opt,name=build,proto3" json:"build,omitempty"`
 	Roots       []*Root `protobuf:"bytes,10,rep,name=roots,proto3" json:"roots,omitempty"`
-	// The engines that work here: threads, uring, null.
+	// The engines that work here: threads, uring, s3, null.
 	Engines       []string `protobuf:"bytes,11,rep,name=engines,proto3" json:"engines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

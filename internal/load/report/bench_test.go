@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,10 +15,10 @@ func hour(b *testing.B) Run {
 	run, _ := model{seed: 1, agents: 4, seconds: 60, config: config}.run(b)
 	for i := range run.Agents {
 		var minute []*loadpb.Interval
-		for interval := range intervals(run.Agents[i].Result) {
+		for interval := range run.Agents[i].intervals() {
 			minute = append(minute, interval)
 		}
-		last, err := resultOf(run.Agents[i].Result)
+		last, err := run.Agents[i].result()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -31,7 +32,7 @@ func hour(b *testing.B) Run {
 			}
 		}
 		record(b, &out, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: last}})
-		run.Agents[i].Result = out.Bytes()
+		run.Agents[i].Records = file(b, out.Bytes())
 	}
 	return run
 }
@@ -39,9 +40,13 @@ func hour(b *testing.B) Run {
 // BenchmarkWrite writes the result of a run of an hour, and BenchmarkCompare compares two.
 func BenchmarkWrite(b *testing.B) {
 	run := hour(b)
-	b.ReportMetric(float64(len(run.Agents[0].Result)), "B/agent")
+	info, err := os.Stat(run.Agents[0].Records)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size()), "B/agent")
 	for b.Loop() {
-		if _, err := Write(filepath.Join(b.TempDir(), "r"), run); err != nil {
+		if _, err := write(b, filepath.Join(b.TempDir(), "r"), run); err != nil {
 			b.Fatal(err)
 		}
 	}

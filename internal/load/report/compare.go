@@ -179,7 +179,7 @@ func fields(t *spec.Test) []field {
 	}
 	return []field{
 		{"target", t.Target}, {"shared", fmt.Sprint(t.Shared)}, {"files", setsText(t.Files)}, {"mix", mixText(t.Mix)}, {"engine", string(t.Engine)},
-		{"direct", fmt.Sprint(t.Direct)}, {"sync", string(t.Sync)}, {"verify", fmt.Sprint(t.Verify)}, {"jobs", fmt.Sprint(t.Jobs)}, {"depth", fmt.Sprint(t.Depth)},
+		{"s3", storeText(t.S3)}, {"direct", fmt.Sprint(t.Direct)}, {"sync", string(t.Sync)}, {"verify", fmt.Sprint(t.Verify)}, {"jobs", fmt.Sprint(t.Jobs)}, {"depth", fmt.Sprint(t.Depth)},
 		{"rate", rate}, {"warmup", t.Warmup.String()}, {"duration", t.Duration.String()}, {"count", fmt.Sprint(t.Count)}, {"interval", t.Interval.String()},
 	}
 }
@@ -420,4 +420,12 @@ func student(freedom int) float64 {
 	const z = 1.959964
 	n := float64(max(freedom, 1))
 	return z + (z*z*z+z)/(4*n) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*n*n)
+}
+
+// storeText returns how an object store is used. Which one it is may be what is compared.
+func storeText(o *spec.ObjectStore) string {
+	if o == nil {
+		return ""
+	}
+	return fmt.Sprintf("parts of %s, pages of %d, sign_payload %t", spec.SizeText(o.PartSize), o.Page, o.SignPayload)
 }

@@ -8,11 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
@@ -23,52 +25,73 @@ const (
 	summaryFile = "summary.json"
 	agentsDir   = "agents"
 	recordsFile = "result.pb"
+	trailFile   = "trail.jsonl"
+	liveFile    = "live.pb" // in place of it: the intervals that have come while the agent ran
 )
 
-// CanWrite makes the folder that dir is to be in, and returns why no folder could be written there.
-func CanWrite(dir string) error {
-	parent := filepath.Dir(filepath.Clean(dir))
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	probe, err := os.MkdirTemp(parent, ".pawl-probe-")
-	if err != nil {
-		return err
-	}
-	return os.Remove(probe)
+// workPattern is that of the folders that become result folders.
+const workPattern = ".pawl-load-*"
+
+// A Folder is a result folder that is being made, beside where it is to be. The records of agents are
+// written into it as they come.
+type Folder struct {
+	dir     string
+	scratch *durable.Scratch
 }
 
-// Write writes the result of a run as the folder dir, which appears with all its files at once,
-// and returns the thresholds that were violated. It is an error of kind
-// pawl.Conflict if dir exists.
-func Write(dir string, run Run) (violations []string, err error) {
+// NewFolder begins the result folder dir, and removes what those have left beside it who were killed
+// while they made one. It is an error of kind pawl.Conflict if dir exists. Close is to be called.
+func NewFolder(dir string) (*Folder, error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, exists(dir, err)
-	}
-	r, err := Evaluate(&run)
-	if err != nil {
-		return nil, err
 	}
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, err
 	}
-	work, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".tmp-")
+	durable.SweepScratch(parent, workPattern, nil)
+	scratch, err := durable.NewScratch(parent, workPattern)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(work)
+	f := &Folder{dir, scratch}
+	if err := os.Mkdir(f.Records(), 0o700); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Records is the folder for the files of records.
+func (f *Folder) Records() string { return filepath.Join(f.scratch.Path, "records") }
+
+// Close removes what was not written.
+func (f *Folder) Close() error { return f.scratch.Remove() }
+
+// Write writes the result of a run, whose records are in the folder Records and become part of the
+// result. The result folder appears with all its files at once. It is an error of kind pawl.Conflict if
+// there is one of that name by now.
+func (f *Folder) Write(run *Run) (*Report, error) {
+	r, err := Evaluate(run)
+	if err != nil {
+		return nil, err
+	}
+	work := f.scratch.Path
 	if err := r.writeAll(work); err != nil {
 		return nil, fmt.Errorf("write the result of run %s: %w", run.ID, err)
 	}
-	if err := os.Chmod(work, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(f.Records()), os.Chmod(work, 0o755)); err != nil {
 		return nil, err
 	}
-	if err := os.Rename(work, dir); err != nil {
-		return nil, exists(dir, err)
+	if err := f.scratch.Publish(f.dir); err != nil {
+		return nil, exists(f.dir, err)
 	}
-	return r.Summary.Violations, syncDir(parent)
+	for i := range run.Agents {
+		if a := &run.Agents[i]; a.Records != "" {
+			a.Records = filepath.Join(f.dir, agentsDir, r.Summary.Agents[i].Folder, recordsName(a.Live))
+		}
+	}
+	return r, syncDir(filepath.Dir(f.dir))
 }
 
 // exists returns the error of a folder that cannot be made: err, or that it is there.
@@ -86,8 +109,8 @@ func (r *Report) writeAll(dir string) error {
 	if err := writeJSON(filepath.Join(dir, summaryFile), &r.Summary); err != nil {
 		return err
 	}
-	for i := range r.Run.Agents {
-		if err := r.writeAgent(dir, i); err != nil {
+	if r.Run.Trail != nil {
+		if err := writeFile(filepath.Join(dir, trailFile), bytes.NewReader(r.Run.Trail)); err != nil {
 			return err
 		}
 	}
@@ -96,6 +119,11 @@ func (r *Report) writeAll(dir string) error {
 	}
 	if err := r.writeLatencies(filepath.Join(dir, "latencies")); err != nil {
 		return err
+	}
+	for i := range r.Run.Agents {
+		if err := r.writeAgent(dir, i); err != nil {
+			return err
+		}
 	}
 	return syncDir(dir)
 }
@@ -108,17 +136,19 @@ func (r *Report) writeAgent(dir string, i int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if a.Result != nil {
-		if err := writeFile(filepath.Join(dir, recordsFile), bytes.NewReader(a.Result)); err != nil {
+	transitions := a.Transitions() // before the records move
+	if a.Records != "" {
+		moved := filepath.Join(dir, recordsName(a.Live))
+		if err := moveFile(a.Records, moved); err != nil {
 			return err
 		}
+		a.Records = moved
 	}
 	if err := writeJSON(filepath.Join(dir, summaryFile), &r.Summary.Agents[i]); err != nil {
 		return err
 	}
-	result, _ := resultOf(a.Result)
 	var lines bytes.Buffer
-	for _, t := range result.GetTransitions() {
+	for _, t := range transitions {
 		line, err := json.Marshal(move{t.GetSequence(), t.GetAtNs(), t.GetFrom(), t.GetEvent(), t.GetTo(), t.GetReason()})
 		if err != nil {
 			return err
@@ -129,6 +159,26 @@ func (r *Report) writeAgent(dir string, i int) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// recordsName returns the name of the file of records.
+func recordsName(live bool) string {
+	if live {
+		return liveFile
+	}
+	return recordsFile
+}
+
+// moveFile syncs a file and moves it.
+func moveFile(from, to string) error {
+	file, err := os.OpenFile(from, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // A move is a line of transitions.ndjson.
@@ -144,29 +194,25 @@ type move struct {
 // Read reads a result folder, and evaluates it anew from the records. It is an error of kind
 // pawl.NotFound if dir is none.
 func Read(dir string) (*Report, error) {
-	var s Summary
-	if err := readJSON(filepath.Join(dir, summaryFile), &s); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("%s is no result folder: it has no %s", dir, summaryFile), Hint: `"pawl load run" writes one`}
-		}
+	return ReadFS(os.DirFS(dir), dir)
+}
+
+// ReadFS is Read for a folder as a file system, which messages call dir. So are ReadSummary and
+// ReadConfig.
+func ReadFS(files fs.FS, dir string) (*Report, error) {
+	s, err := ReadSummary(files, dir)
+	if err != nil {
 		return nil, err
-	}
-	if s.Schema != SchemaVersion {
-		return nil, pawl.Errorf(pawl.Invalid, "%s is of schema %d; this program reads schema %d", filepath.Join(dir, summaryFile), s.Schema, SchemaVersion)
 	}
 	run := &Run{ID: s.RunID, Outcome: s.Outcome, Reason: s.Reason, Ended: s.Ended}
 	if s.Started != nil {
 		run.Started = *s.Started
 	}
-	var err error
-	if run.Config, err = os.ReadFile(filepath.Join(dir, configFile)); err != nil {
-		return nil, err
-	}
-	if run.Test, err = spec.ParseFile(filepath.Join(dir, configFile), run.Config); err != nil {
+	if run.Config, run.Test, err = ReadConfig(files, dir); err != nil {
 		return nil, err
 	}
 	for i := range s.Agents {
-		a, err := readAgent(dir, &s.Agents[i])
+		a, err := readAgent(files, dir, &s.Agents[i])
 		if err != nil {
 			return nil, err
 		}
@@ -175,8 +221,39 @@ func Read(dir string) (*Report, error) {
 	return Evaluate(run)
 }
 
+// ReadSummary reads what a result folder says of its run. It is an error of kind pawl.NotFound if
+// dir is none.
+func ReadSummary(files fs.FS, dir string) (*Summary, error) {
+	var s Summary
+	name := filepath.Join(dir, summaryFile)
+	data, err := fs.ReadFile(files, summaryFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("%s is no result folder: it has no %s", dir, summaryFile), Hint: `"pawl load run" writes one`}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, pawl.Errorf(pawl.Invalid, "%s: %v", name, err)
+	}
+	if s.Schema != SchemaVersion {
+		return nil, pawl.Errorf(pawl.Invalid, "%s is of schema %d; this program reads schema %d", name, s.Schema, SchemaVersion)
+	}
+	return &s, nil
+}
+
+// ReadConfig reads the load file that a result folder has.
+func ReadConfig(files fs.FS, dir string) ([]byte, *spec.Test, error) {
+	config, err := fs.ReadFile(files, configFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	test, err := spec.ParseFile(filepath.Join(dir, configFile), config)
+	return config, test, err
+}
+
 // readAgent returns an agent of its part of the summary, and its records.
-func readAgent(dir string, p *AgentPart) (*Agent, error) {
+func readAgent(files fs.FS, dir string, p *AgentPart) (*Agent, error) {
 	if !folderPattern.MatchString(strings.TrimRight(p.Folder, "-")) {
 		return nil, pawl.Errorf(pawl.Invalid, "%s: %q is no folder of an agent", filepath.Join(dir, summaryFile), p.Folder)
 	}
@@ -184,29 +261,20 @@ func readAgent(dir string, p *AgentPart) (*Agent, error) {
 		Index: p.Index, Address: p.Address, Status: statusByName(p.Status), Dropped: p.Dropped,
 		Info:  &loadpb.AgentInfo{Id: p.ID, Hostname: p.Host, Kernel: p.Kernel, Cpus: p.CPUs, MemoryBytes: p.Memory, Build: p.Build},
 		Clock: Clock{Offset: time.Duration(p.ClockOffset), Bound: time.Duration(p.ClockBound), Probes: p.ClockProbes},
-		Skew:  [2]time.Duration{time.Duration(p.SkewFirst), time.Duration(p.SkewLast)},
+		Skew:  [2]time.Duration{time.Duration(p.SkewFirst), time.Duration(p.SkewLast)}, Begun: p.HasBegun(), Live: p.Live, Missing: p.Missing,
 	}
 	if e := p.Error; e != nil {
 		a.Error = &loadpb.Error{Code: loadpb.ErrorCode(loadpb.ErrorCode_value[e.Code]), Message: e.Message, Subject: e.Subject, Hint: e.Hint}
 	}
-	var err error
-	dir = filepath.Join(dir, agentsDir, p.Folder)
-	a.Result, err = os.ReadFile(filepath.Join(dir, recordsFile))
-	if errors.Is(err, fs.ErrNotExist) && p.Problem == noResult {
-		return a, nil
+	name := path.Join(agentsDir, p.Folder, recordsName(a.Live))
+	if _, err := fs.Stat(files, name); err != nil {
+		if errors.Is(err, fs.ErrNotExist) && !a.Live && strings.HasPrefix(p.Problem, noResult) {
+			return a, nil
+		}
+		return nil, pawl.Errorf(pawl.Invalid, "%s is damaged: %v", dir, err)
 	}
-	return a, err
-}
-
-func readJSON(path string, v any) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return pawl.Errorf(pawl.Invalid, "%s: %v", path, err)
-	}
-	return nil
+	a.Records, a.files = name, files
+	return a, nil
 }
 
 func writeJSON(path string, v any) error {

@@ -59,7 +59,7 @@ func TestKilledWriter(t *testing.T) {
 	}
 	run, _ := model{seed: 1, agents: 2, seconds: 3, config: config}.run(t)
 	for i := 0; ; i++ {
-		if _, err := Write(filepath.Join(dir, fmt.Sprint(i)), run); err != nil {
+		if _, err := write(t, filepath.Join(dir, fmt.Sprint(i)), run); err != nil {
 			fmt.Println(err)
 			return
 		}

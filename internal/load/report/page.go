@@ -30,7 +30,7 @@ type page struct {
 	Config string
 	Rows   []pageRow
 	Errors []pageErrors
-	Charts []template.HTML
+	Charts []pageChart
 }
 
 // A pageRow is a line of the table of operations.
@@ -38,6 +38,12 @@ type pageRow struct {
 	Operation, Class, Kind string
 	Figures
 	Latency
+}
+
+// A pageChart is a chart that was drawn.
+type pageChart struct {
+	Title string
+	SVG   template.HTML
 }
 
 // pageErrors are the errors of one class.
@@ -69,7 +75,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	}
 	for _, c := range r.charts() {
 		if drawn := c.draw(); drawn != "" {
-			p.Charts = append(p.Charts, template.HTML("<h2>"+template.HTMLEscapeString(c.title)+"</h2>\n"), drawn)
+			p.Charts = append(p.Charts, pageChart{c.title, drawn})
 		}
 	}
 	return pageTemplate.Execute(w, p)

@@ -51,7 +51,7 @@ func TestPageOfLeftFiles(t *testing.T) {
 	run, _ := model{seed: 2, agents: 1, seconds: 3, config: config}.run(t)
 	var out bytes.Buffer
 	record(t, &out, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: &loadpb.Result{Cleanup: &loadpb.CleanupReport{LeftFiles: 3, Errors: []string{"remove <b>: permission denied"}}}}})
-	run.Agents[0].Result = out.Bytes()
+	run.Agents[0].Records = file(t, out.Bytes())
 	got := pageOf(t, &run)
 	wellFormed(t, got)
 	if want := "node-1 is not cleaned up, and left 3 files: remove &lt;b&gt;: permission denied"; !strings.Contains(got, want) {
@@ -97,7 +97,7 @@ func TestPageStandsAlone(t *testing.T) {
 func TestPageOfNothing(t *testing.T) {
 	t.Parallel()
 	run, _ := model{seed: 1, agents: 1, seconds: 4, config: config}.run(t)
-	run.Agents[0].Result, run.Outcome = nil, Failed
+	run.Agents[0].Records, run.Outcome = "", Failed
 	if got := pageOf(t, &run); strings.Contains(got, "<svg") || strings.Contains(got, "NaN") || !strings.Contains(got, "there is no result") {
 		t.Error(got)
 	}

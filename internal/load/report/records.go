@@ -1,12 +1,14 @@
 package report
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
+	"os"
 	"slices"
 	"time"
 
@@ -17,13 +19,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/load/stats"
 )
 
-// records yields the records of a result, and an error as the last one if they are damaged.
-func records(result []byte) iter.Seq2[*loadpb.ResultRecord, error] {
+// MaxRecord is the greatest number of bytes of a record.
+const MaxRecord = 16 << 20
+
+// records yields the records of an agent, and an error as the last one if they are damaged. Without a
+// file there are none.
+func (a *Agent) records() iter.Seq2[*loadpb.ResultRecord, error] {
 	return func(yield func(*loadpb.ResultRecord, error) bool) {
-		in := bytes.NewReader(result)
+		if a.Records == "" {
+			return
+		}
+		file, err := a.open()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer file.Close()
+		in := bufio.NewReader(file)
 		for n := 1; ; n++ {
 			record := &loadpb.ResultRecord{}
-			err := protodelim.UnmarshalOptions{MaxSize: max(int64(in.Len()), 1)}.UnmarshalFrom(in, record)
+			err := protodelim.UnmarshalOptions{MaxSize: MaxRecord}.UnmarshalFrom(in, record)
 			if err == io.EOF { // and not within a record
 				return
 			}
@@ -39,6 +54,13 @@ func records(result []byte) iter.Seq2[*loadpb.ResultRecord, error] {
 			}
 		}
 	}
+}
+
+func (a *Agent) open() (fs.File, error) {
+	if a.files != nil {
+		return a.files.Open(a.Records)
+	}
+	return os.Open(a.Records)
 }
 
 // check returns what is wrong with a record of an agent, which may be anybody's program: names
@@ -88,39 +110,48 @@ const maxRun = 10 * spec.MaxDuration
 
 // resultOf returns the record that ends a result, and what is wrong with the records. It is nil
 // if there is none.
-func resultOf(result []byte) (last *loadpb.Result, problem error) {
-	last, _, problem = endOf(result)
-	return last, problem
+func (a *Agent) result() (last *loadpb.Result, problem error) {
+	end := a.end()
+	return end.result, end.problem
 }
 
-// endOf also returns how many operations were due and had not begun in the last interval.
-func endOf(result []byte) (last *loadpb.Result, backlog uint64, problem error) {
+// An end is what is known of records when all of them are read.
+type end struct {
+	result    *loadpb.Result // nil: there is none
+	problem   error          // with the records
+	intervals int
+	until     time.Duration // the end of the last interval
+	backlog   uint64        // operations that were due and had not begun in the last interval
+}
+
+func (a *Agent) end() (e end) {
 	sound := stats.Table{}
-	for record, err := range records(result) {
+	for record, err := range a.records() {
 		if err == nil {
 			sound.Reset()
 			err = sound.Add(slices.Concat(record.GetInterval().GetOperations(), record.GetResult().GetTotals()))
 		}
 		if err != nil {
-			return last, backlog, err
+			e.problem = err
+			return e
 		}
 		if i := record.GetInterval(); i != nil {
-			backlog = i.GetBacklog()
+			e.intervals, e.until, e.backlog = e.intervals+1, time.Duration(i.GetEndNs()), i.GetBacklog()
 		}
 		if r := record.GetResult(); r != nil {
-			last = r
+			e.result = r
 		}
 	}
-	if last == nil && result != nil {
-		problem = errors.New("the result ends before its last record")
+	if e.result == nil && a.Records != "" {
+		e.problem = errors.New("the result ends before its last record")
 	}
-	return last, backlog, problem
+	return e
 }
 
-// intervals yields the intervals of a result, up to the first damage.
-func intervals(result []byte) iter.Seq[*loadpb.Interval] {
+// intervals yields the intervals of an agent, up to the first damage.
+func (a *Agent) intervals() iter.Seq[*loadpb.Interval] {
 	return func(yield func(*loadpb.Interval) bool) {
-		for record, err := range records(result) {
+		for record, err := range a.records() {
 			if err != nil {
 				return
 			}
@@ -164,7 +195,7 @@ func (s *slice) sum(t stats.Table, operation string) *stats.Counter {
 func walk(run *Run, f func(*slice) error) error {
 	var heads []*head
 	for i := range run.Agents {
-		next, stop := iter.Pull(intervals(run.Agents[i].Result))
+		next, stop := iter.Pull(run.Agents[i].intervals())
 		defer stop()
 		h := &head{agent: i, next: next}
 		h.advance()
@@ -227,4 +258,10 @@ func (s *slice) gather(heads []*head, before time.Duration) {
 		s.parts = append(s.parts, part{h.agent, i})
 		h.advance()
 	}
+}
+
+// Transitions returns the transitions of the agent's machine that its result has, in order.
+func (a *Agent) Transitions() []*loadpb.Transition {
+	result, _ := a.result()
+	return result.GetTransitions()
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,10 +81,10 @@ func (m model) run(t testing.TB) (Run, stats.Table) {
 		truth.Merge(totals)
 		record(t, &out, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: m.result(run.ID, i, m.seconds-warm, totals)}})
 		run.Agents = append(run.Agents, Agent{
-			Index: i, Address: fmt.Sprintf("10.0.0.%d:7171", i+1), Status: loadpb.Status_STATUS_COMPLETED, Result: out.Bytes(), Dropped: int64(i),
+			Index: i, Address: fmt.Sprintf("10.0.0.%d:7171", i+1), Status: loadpb.Status_STATUS_COMPLETED, Records: file(t, out.Bytes()), Dropped: int64(i),
 			Info:  &loadpb.AgentInfo{Id: fmt.Sprintf("node-%d", i+1), Hostname: fmt.Sprintf("host-%d", i+1), Cpus: 8, MemoryBytes: 32 << 30, Kernel: "6.18.0", Build: "pawl 1.2.3"},
 			Clock: Clock{Offset: time.Duration(i) * 5 * time.Second, Bound: 40 * time.Microsecond, Probes: 32},
-			Skew:  [2]time.Duration{time.Duration(i+1) * 100 * time.Microsecond, time.Duration(i+1) * 200 * time.Microsecond},
+			Skew:  [2]time.Duration{time.Duration(i+1) * 100 * time.Microsecond, time.Duration(i+1) * 200 * time.Microsecond}, Begun: true,
 		})
 	}
 	return run, truth
@@ -135,10 +136,47 @@ func record(t testing.TB, out *bytes.Buffer, r *loadpb.ResultRecord) {
 	}
 }
 
+// file returns a new file of records; none for nil.
+func file(t testing.TB, records []byte) string {
+	t.Helper()
+	if records == nil {
+		return ""
+	}
+	path := filepath.Join(t.TempDir(), "records")
+	if err := os.WriteFile(path, records, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// write writes a copy of a run as the folder dir.
+func write(t testing.TB, dir string, run Run) (*Report, error) {
+	t.Helper()
+	f, err := NewFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	run.Agents = slices.Clone(run.Agents)
+	for i := range run.Agents {
+		if a := &run.Agents[i]; a.Records != "" {
+			data, err := os.ReadFile(a.Records)
+			if err != nil {
+				t.Error(err)
+			}
+			a.Records = filepath.Join(f.Records(), strconv.Itoa(i))
+			if err := os.WriteFile(a.Records, data, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return f.Write(&run)
+}
+
 func written(t *testing.T, run Run) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "result")
-	if _, err := Write(dir, run); err != nil {
+	if _, err := write(t, dir, run); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -319,10 +357,11 @@ func TestThresholds(t *testing.T) {
 		{Operation: spec.Write, Metric: spec.Operations, Limit: 1}, // kept
 		{Operation: spec.Delete, Metric: spec.P50, Limit: 1},
 	}
-	got, err := Write(filepath.Join(t.TempDir(), "r"), run)
+	r, err := write(t, filepath.Join(t.TempDir(), "r"), run)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := r.Summary.Violations
 	failed := truth[stats.Key{Operation: "read", SizeClass: "<=4KiB"}].Errors["io"]
 	rate := fmt.Sprintf("%.1f MiB/s", float64(sum(truth, "").Bytes)/8/(1<<20))
 	want := []string{
@@ -384,7 +423,7 @@ func TestWritten(t *testing.T) {
 	dir := written(t, run)
 	before := text(t, filepath.Join(dir, "summary.json"))
 	for _, there := range []string{dir, t.TempDir()} {
-		_, err := Write(there, run)
+		_, err := write(t, there, run)
 		var refused *pawl.Error
 		if !errors.As(err, &refused) || refused.Kind != pawl.Conflict {
 			t.Errorf("%s: %v", there, err)
@@ -397,7 +436,7 @@ func TestWritten(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(filepath.Join(file, "r"), run); err == nil {
+	if _, err := write(t, filepath.Join(file, "r"), run); err == nil {
 		t.Error("a result beneath a file")
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*")); len(left) > 0 {
@@ -413,7 +452,7 @@ func TestWriters(t *testing.T) {
 	results := make(chan error, 4)
 	for range cap(results) {
 		go func() {
-			_, err := Write(dir, run)
+			_, err := write(t, dir, run)
 			results <- err
 		}()
 	}
@@ -439,14 +478,14 @@ func TestWriters(t *testing.T) {
 func TestPartial(t *testing.T) {
 	t.Parallel()
 	whole, _ := model{seed: 1, agents: 1, seconds: 5, config: config}.run(t)
-	result := whole.Agents[0].Result
-	_, problem := resultOf(result)
+	path := whole.Agents[0].Records
+	_, problem := (&Agent{Records: path}).result()
 	if problem != nil {
 		t.Fatal(problem)
 	}
 	var firstTwo, evil, unknown, endless bytes.Buffer
 	n := 0
-	for r, err := range records(result) {
+	for r, err := range (&Agent{Records: path}).records() {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,6 +499,7 @@ func TestPartial(t *testing.T) {
 	record(t, &unknown, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{Operations: []*loadpb.OperationStats{{Operation: "defragment"}}}}})
 	endless.Write(firstTwo.Bytes())
 	record(t, &endless, &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{StartNs: 5, EndNs: 4}}})
+	result := []byte(text(t, path))
 	for _, tt := range []struct {
 		name, problem string
 		result        []byte
@@ -480,7 +520,7 @@ func TestPartial(t *testing.T) {
 			run := whole
 			run.Outcome, run.Reason = Failed, "an agent has failed"
 			run.Agents = []Agent{whole.Agents[0]}
-			run.Agents[0].Result, run.Agents[0].Info = tt.result, &loadpb.AgentInfo{Id: "../up"}
+			run.Agents[0].Records, run.Agents[0].Info = file(t, tt.result), &loadpb.AgentInfo{Id: "../up"}
 			run.Agents[0].Error = &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, Message: "gone"}
 			r, err := Read(written(t, run))
 			if err != nil {
@@ -494,6 +534,61 @@ func TestPartial(t *testing.T) {
 				t.Errorf("%v seconds, %d operations", a.Seconds, a.Operations)
 			}
 		})
+	}
+}
+
+// TestLive: what has come of an agent without a result counts, and is marked in the summary, in the
+// tables and on the page, with why it is so and what is missing (L5, L7).
+func TestLive(t *testing.T) {
+	t.Parallel()
+	run, _ := model{seed: 1, agents: 2, seconds: 5, config: config}.run(t)
+	var live bytes.Buffer
+	n := 0
+	for r := range run.Agents[1].records() {
+		if n++; n != 3 && n < 6 { // one was lost on the way, and the result did not come
+			record(t, &live, r)
+		}
+	}
+	a := &run.Agents[1]
+	a.Records, a.Live, a.Missing, a.Status = file(t, live.Bytes()), true, "connection refused", loadpb.Status_STATUS_RUNNING
+	a.Error = &loadpb.Error{Code: loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, Message: "gone"}
+	dir := written(t, run)
+	r, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, got := r.Summary.Agents[0], r.Summary.Agents[1]
+	const problem = "there is no result; its figures are of the 4 intervals that have come while it ran, up to 5s, without 1 that were lost on the way: connection refused"
+	if got.Problem != problem || !got.Live || !got.Partial || got.State() != "lost, partial" || got.Seconds != 2 || got.Service.Count == 0 || whole.Partial || r.Summary.Live != 1 || !r.Summary.Partial {
+		t.Errorf("%+v", got)
+	}
+	if r.Summary.Total.Operations != got.Operations+whole.Operations {
+		t.Errorf("%d operations in all", r.Summary.Total.Operations)
+	}
+	checkIntervals(t, dir, r)
+	for _, row := range rows(t, filepath.Join(dir, "operations.tsv")) {
+		if row["partial"] != "true" || row["live_agents"] != "1" {
+			t.Error(row)
+		}
+	}
+	for _, row := range rows(t, filepath.Join(dir, "intervals.tsv")) {
+		if want := row["agent"] == "node-2" || row["agent"] == "all" && row["start_s"] != "2.000"; (row["live_agents"] == "1") != want {
+			t.Error(row)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "agents", got.Folder, "live.pb")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); pawl.KindOf(err) != pawl.Invalid { // and not figures without the agent
+		t.Error(err)
+	}
+	run.Agents[1].Records = file(t, live.Bytes())
+	page := pageOf(t, &run)
+	wellFormed(t, page)
+	for _, want := range []string{problem, "There is no result of 1 agent. All figures include what has come while it ran", `bad">lost, partial<`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
 
@@ -544,7 +639,7 @@ func TestShiftedIntervals(t *testing.T) {
 				StartNs: ms*1e6 + int64(i)*1e5, EndNs: end * 1e6, Warmup: ms < 1200, Operations: []*loadpb.OperationStats{{Operation: "stat", Operations: 1}},
 			}}})
 		}
-		run.Agents[i].Result = out.Bytes()
+		run.Agents[i].Records = file(t, out.Bytes())
 	}
 	r, err := Evaluate(&run)
 	if err != nil {

@@ -2,6 +2,7 @@
 package report
 
 import (
+	"io/fs"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -18,6 +19,7 @@ type Run struct {
 	Outcome string // "completed", "failed", "aborted"
 	Reason  string // why it has failed or was aborted
 	Agents  []Agent
+	Trail   []byte // sealed rows of the run and its agents, as lines; nil if there are none
 }
 
 // An Agent is one agent's part in a run.
@@ -29,9 +31,14 @@ type Agent struct {
 	Error   *loadpb.Error
 	Clock   Clock
 	// Skew is how long after the coordinated start its first and its last thread have begun, by
-	// the controller's clock. Clock.Bound is its uncertainty.
+	// the controller's clock, if Begun says that they have. Clock.Bound is its uncertainty.
 	Skew    [2]time.Duration
-	Result  []byte // the records, as FetchResult sends them; nil if there is none
+	Begun   bool
+	Records string // the file of its records, as FetchResult sends them; "" if there is none
+	files   fs.FS  // that Records is in; nil: those of the system
+	// Live says that there is no result, and that Records are the intervals that have come while it ran.
+	Live    bool
+	Missing string // why there is no result, or why Live has not all that has come, for people
 	Dropped int64  // statistics that gave way to newer ones
 }
 

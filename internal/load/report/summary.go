@@ -24,7 +24,8 @@ type Summary struct {
 	Name       string      `json:"name"`
 	Outcome    string      `json:"outcome"` // completed, failed, aborted
 	Reason     string      `json:"reason,omitempty"`
-	Partial    bool        `json:"partial"` // an agent's part is missing, damaged or ended early
+	Partial    bool        `json:"partial"`               // an agent's part is missing, damaged or ended early
+	Live       int         `json:"live_agents,omitempty"` // agents of which all figures have what they have sent while they ran, for want of a result
 	Started    *time.Time  `json:"started,omitempty"`
 	Ended      time.Time   `json:"ended"`
 	Seconds    float64     `json:"seconds"` // without the warm-up, of the agent that took longest
@@ -71,7 +72,10 @@ type AgentPart struct {
 
 	Status  string      `json:"status"`
 	Error   *AgentError `json:"error,omitempty"`
+	Partial bool        `json:"partial,omitempty"` // it is missing, damaged or ended early
+	Live    bool        `json:"live,omitempty"`    // it is what has come while the agent ran: there is no result
 	Problem string      `json:"problem,omitempty"` // with its records
+	Missing string      `json:"missing,omitempty"` // why there is no result
 	Dropped int64       `json:"dropped,omitempty"` // statistics on the way, which the records have nevertheless
 
 	ClockOffset int64 `json:"clock_offset_ns"`
@@ -79,6 +83,7 @@ type AgentPart struct {
 	ClockProbes int   `json:"clock_probes"`
 	SkewFirst   int64 `json:"skew_first_ns"`
 	SkewLast    int64 `json:"skew_last_ns"`
+	Begun       bool  `json:"begun"` // all its threads: the skew is known
 
 	Seconds  float64 `json:"seconds"`
 	NotBegun uint64  `json:"not_begun,omitempty"`
@@ -168,18 +173,12 @@ func (r *Report) addAgent(a *Agent, folders map[string]bool) error {
 		Index: a.Index, ID: a.Info.GetId(), Folder: folderOf(a, folders), Address: a.Address, Host: a.Info.GetHostname(), Kernel: a.Info.GetKernel(),
 		CPUs: a.Info.GetCpus(), Memory: a.Info.GetMemoryBytes(), Build: a.Info.GetBuild(), Status: statusOf(a.Status), Error: errorOf(a.Error), Dropped: a.Dropped,
 		ClockOffset: int64(a.Clock.Offset), ClockBound: int64(a.Clock.Bound), ClockProbes: a.Clock.Probes,
-		SkewFirst: int64(a.Skew[0]), SkewLast: int64(a.Skew[1]),
+		SkewFirst: int64(a.Skew[0]), SkewLast: int64(a.Skew[1]), Begun: a.Begun,
 	}
-	result, backlog, problem := endOf(a.Result)
-	p.NotBegun = backlog
-	switch {
-	case a.Result == nil:
-		p.Problem = noResult
-	case problem != nil:
-		p.Problem = problem.Error()
-	}
-	if result == nil {
-		p.Seconds = addIntervals(table, a.Result)
+	end := a.end()
+	p.NotBegun, p.Live, p.Problem, p.Missing = end.backlog, a.Live, problemOf(a, &end), a.Missing
+	if result := end.result; result == nil {
+		p.Seconds = addIntervals(table, a)
 	} else {
 		p.Seconds = result.GetSeconds()
 		if err := table.Add(result.GetTotals()); err != nil {
@@ -188,12 +187,56 @@ func (r *Report) addAgent(a *Agent, folders map[string]bool) error {
 		p.addResult(result)
 	}
 	p.Figures = figuresOf(sum(table, ""), p.Seconds)
+	p.Partial = p.Problem != "" || a.Status != loadpb.Status_STATUS_COMPLETED
+	if r.Summary.Partial = r.Summary.Partial || p.Partial; p.Live {
+		r.Summary.Live++
+	}
 	r.Totals.Merge(table)
 	r.Summary.Agents = append(r.Summary.Agents, p)
 	r.Summary.NotBegun += p.NotBegun
 	r.Summary.Seconds = max(r.Summary.Seconds, p.Seconds)
-	r.Summary.Partial = r.Summary.Partial || p.Problem != "" || a.Status != loadpb.Status_STATUS_COMPLETED
 	return nil
+}
+
+// HasBegun reports whether the threads of the agent have begun, of older summaries as well.
+func (p *AgentPart) HasBegun() bool { return p.Begun || p.SkewFirst != 0 || p.SkewLast != 0 }
+
+// State returns the status of an agent for people: lost if it has not said how its run has ended, and
+// partial if its figures are not those of a whole run.
+func (p *AgentPart) State() string {
+	state := p.Status
+	switch statusByName(p.Status) {
+	case loadpb.Status_STATUS_COMPLETED, loadpb.Status_STATUS_ERROR, loadpb.Status_STATUS_ABORTED:
+	default:
+		if p.Error != nil {
+			state = "lost"
+		}
+	}
+	if p.Partial {
+		state += ", partial"
+	}
+	return state
+}
+
+// problemOf returns what is wrong with the records of an agent, or "".
+func problemOf(a *Agent, e *end) (problem string) {
+	switch {
+	case a.Records == "":
+		problem = noResult
+	case a.Live && (e.result != nil || e.intervals == 0):
+		problem = "what has come while it ran is damaged"
+	case a.Live:
+		problem = fmt.Sprintf("%s; its figures are of the %d intervals that have come while it ran, up to %s", noResult, e.intervals, e.until.Round(time.Millisecond))
+		if a.Dropped > 0 {
+			problem += fmt.Sprintf(", without %d that were lost on the way", a.Dropped)
+		}
+	case e.problem != nil:
+		return e.problem.Error()
+	}
+	if a.Missing != "" && problem != "" {
+		problem += ": " + a.Missing
+	}
+	return problem
 }
 
 func (p *AgentPart) addResult(result *loadpb.Result) {
@@ -209,10 +252,10 @@ func (p *AgentPart) addResult(result *loadpb.Result) {
 	}
 }
 
-// addIntervals adds the intervals of a result that has no totals, up to the first damage, and
+// addIntervals adds the intervals of records that have no totals, up to the first damage, and
 // returns their time.
-func addIntervals(table stats.Table, result []byte) (seconds float64) {
-	for i := range intervals(result) {
+func addIntervals(table stats.Table, a *Agent) (seconds float64) {
+	for i := range a.intervals() {
 		if i.GetWarmup() || table.Add(i.GetOperations()) != nil {
 			continue
 		}
@@ -223,11 +266,14 @@ func addIntervals(table stats.Table, result []byte) (seconds float64) {
 
 var folderPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// folderOf returns the name of an agent's folder: its id, if no other agent has it and it can be
-// the name of a folder anywhere, and its number otherwise.
+// everyone stands for all agents in tables.
+const everyone = "all"
+
+// folderOf returns the name of an agent's folder: its id, if no other agent has it, it can be
+// the name of a folder anywhere and it does not stand for all agents; and its number otherwise.
 func folderOf(a *Agent, taken map[string]bool) string {
 	name := a.Info.GetId()
-	if !folderPattern.MatchString(name) || taken[name] {
+	if !folderPattern.MatchString(name) || name == everyone || taken[name] {
 		for name = fmt.Sprintf("agent-%d", a.Index); taken[name]; {
 			name += "-"
 		}
@@ -267,7 +313,7 @@ func errorOf(e *loadpb.Error) *AgentError {
 func skewOf(run *Run) *Skew {
 	var s *Skew
 	for _, a := range run.Agents {
-		if a.Clock.Probes == 0 || a.Skew == [2]time.Duration{} {
+		if a.Clock.Probes == 0 || !a.Begun {
 			continue
 		}
 		if s == nil {

@@ -51,16 +51,19 @@ func latencyCells(l *Latency) string {
 func micros(ns float64) string { return strconv.FormatFloat(ns/1e3, 'f', 3, 64) }
 
 // writeOperations writes a row for each operation, with size class "all", and one for each of
-// its size classes; and first a row for all operations.
+// its size classes; and first a row for all operations. All of them are partial if the run is.
 func (r *Report) writeOperations(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "operation\tsize_class\t%s\n", figureColumns)
-	fmt.Fprintf(b, "all\tall\t%s\n", figureCells(&r.Summary.Total))
+	row := func(operation, class string, f *Figures) {
+		fmt.Fprintf(b, "%s\t%s\t%s\t%t\t%d\n", operation, class, figureCells(f), r.Summary.Partial, r.Summary.Live)
+	}
+	fmt.Fprintf(b, "operation\tsize_class\t%s\tpartial\tlive_agents\n", figureColumns)
+	row("all", "all", &r.Summary.Total)
 	for i := range r.Summary.Operations {
 		o := &r.Summary.Operations[i]
-		fmt.Fprintf(b, "%s\tall\t%s\n", o.Operation, figureCells(&o.Figures))
+		row(o.Operation, "all", &o.Figures)
 		for j := range o.SizeClasses {
-			fmt.Fprintf(b, "%s\t%s\t%s\n", o.Operation, o.SizeClasses[j].Class, figureCells(&o.SizeClasses[j].Figures))
+			row(o.Operation, o.SizeClasses[j].Class, &o.SizeClasses[j].Figures)
 		}
 	}
 	return b.Flush()
@@ -70,15 +73,17 @@ func (r *Report) writeOperations(w io.Writer) error {
 // operation of all agents, and one for each agent.
 func (r *Report) writeIntervals(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "start_s\tend_s\twarmup\tagent\toperation\tbacklog\tcpu_user_s\tcpu_system_s\t%s\n", figureColumns)
+	fmt.Fprintf(b, "start_s\tend_s\twarmup\tagent\toperation\tbacklog\tcpu_user_s\tcpu_system_s\t%s\tlive_agents\n", figureColumns)
 	one := stats.Table{}
 	err := walk(r.Run, func(s *slice) error {
 		var user, system float64
+		live := 0
 		for _, p := range s.parts {
 			user, system = user+p.GetCpuUserSeconds(), system+p.GetCpuSystemSeconds()
+			live += r.live(p.agent)
 		}
 		row := func(from, to float64, agent, operation string, backlog uint64, cpu string, f Figures) {
-			fmt.Fprintf(b, "%.3f\t%.3f\t%t\t%s\t%s\t%d\t%s\t%s\n", from, to, s.warmup, agent, operation, backlog, cpu, figureCells(&f))
+			fmt.Fprintf(b, "%.3f\t%.3f\t%t\t%s\t%s\t%d\t%s\t%s\t%d\n", from, to, s.warmup, agent, operation, backlog, cpu, figureCells(&f), live)
 		}
 		from, to := s.start.Seconds(), s.end.Seconds()
 		row(from, to, "all", "all", s.backlog, cpuCells(user, system), figuresOf(s.sum(s.table, ""), s.seconds()))
@@ -90,6 +95,7 @@ func (r *Report) writeIntervals(w io.Writer) error {
 			if err := one.Add(p.GetOperations()); err != nil {
 				return err
 			}
+			live = r.live(p.agent)
 			row(float64(p.GetStartNs())/1e9, float64(p.GetEndNs())/1e9, r.Summary.Agents[p.agent].Folder, "all", p.GetBacklog(),
 				cpuCells(p.GetCpuUserSeconds(), p.GetCpuSystemSeconds()), figuresOf(s.sum(one, ""), p.seconds()))
 		}
@@ -99,6 +105,14 @@ func (r *Report) writeIntervals(w io.Writer) error {
 		return err
 	}
 	return b.Flush()
+}
+
+// live returns 1 if there is no result of an agent, but what has come while it ran, and 0 otherwise.
+func (r *Report) live(agent int) int {
+	if r.Run.Agents[agent].Live {
+		return 1
+	}
+	return 0
 }
 
 func cpuCells(user, system float64) string { return fmt.Sprintf("%.3f\t%.3f", user, system) }

@@ -8,27 +8,53 @@ import (
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
 
+// A Judged is a threshold of a test, and how its result does not keep it.
+type Judged struct {
+	spec.Threshold
+	Violation string // empty: it is kept, or there is no result
+}
+
+// Thresholds returns those of a test, judged by a summary; nil: by none.
+func Thresholds(t *spec.Test, s *Summary) (all []Judged) {
+	for _, one := range t.Threshold {
+		j := Judged{Threshold: one}
+		if s != nil {
+			j.Violation = (&Report{Run: &Run{Test: t}, Summary: *s}).judge(one)
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
 // violations returns a sentence for each threshold of a test that its result does not keep.
 func violations(t *spec.Test, r *Report) (all []string) {
 	for _, one := range t.Threshold {
-		name, f := "all operations", &r.Summary.Total
-		if one.Operation != "" {
-			name, f = string(one.Operation), nil
-			for i := range r.Summary.Operations {
-				if r.Summary.Operations[i].Operation == name {
-					f = &r.Summary.Operations[i].Figures
-				}
-			}
-		}
-		text := violation(one, f)
-		if text == "" {
-			text = r.overdue(one)
-		}
-		if text != "" {
-			all = append(all, fmt.Sprintf("%s of %s: %s", one.Metric, name, text))
+		if text := r.judge(one); text != "" {
+			all = append(all, text)
 		}
 	}
 	return all
+}
+
+// judge returns how a result does not keep a threshold, or "".
+func (r *Report) judge(t spec.Threshold) string {
+	name, f := "all operations", &r.Summary.Total
+	if t.Operation != "" {
+		name, f = string(t.Operation), nil
+		for i := range r.Summary.Operations {
+			if r.Summary.Operations[i].Operation == name {
+				f = &r.Summary.Operations[i].Figures
+			}
+		}
+	}
+	text := violation(t, f)
+	if text == "" {
+		text = r.overdue(t)
+	}
+	if text != "" {
+		text = fmt.Sprintf("%s of %s: %s", t.Metric, name, text)
+	}
+	return text
 }
 
 // violation returns how the figures break a threshold, or "". Nothing breaks one of errors only

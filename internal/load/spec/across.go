@@ -38,6 +38,11 @@ func (c *checker) given(path string) bool {
 	return ok
 }
 
+// refused reports whether the value at a path was refused by itself, or a part of it.
+func (c *checker) refused(path string) bool {
+	return slices.ContainsFunc(c.e.Problems, func(p document.Problem) bool { return strings.HasPrefix(p.Key, c.e.Prefix+path) })
+}
+
 func (c *checker) target() {
 	if slices.Contains(strings.Split(c.t.Target, "/"), "..") {
 		c.e.ReportAt("target", fmt.Sprintf("%q leads out of its folder", document.Shorten(c.t.Target)), "a target is beneath a root of the agent: leave out ..")
@@ -227,6 +232,9 @@ func (c *checker) fits(path string, o *Operation, set *FileSet) {
 	if set.Count == 0 || !set.sized() && set.Size.Fixed == 0 && !c.given(path+".block") && o.Kind != Read && o.Kind != Write {
 		return
 	}
+	if at := fmt.Sprintf("files[%d].size", slices.IndexFunc(c.t.Files, func(f FileSet) bool { return f.Name == set.Name })); !c.given(at) || c.refused(at) {
+		return // which says enough
+	}
 	_, block := o.Block.Range()
 	_, size := set.Size.Range()
 	switch at := path + ".block"; {
@@ -259,11 +267,46 @@ func (c *checker) end() {
 }
 
 func (c *checker) engine() {
-	if c.t.Depth > 1 && c.t.Engine != Uring && c.t.Engine != "" {
+	if c.t.Depth > 1 && c.t.Engine != Uring && c.t.Engine != S3 && c.t.Engine != "" {
 		c.e.ReportAt("depth", fmt.Sprintf("the engine %s has one operation in flight in each thread", c.t.Engine), "write engine: uring, or use jobs")
+	}
+	if c.t.Engine == S3 {
+		c.objects()
+	} else if c.given("s3") && c.t.Engine != "" {
+		c.e.ReportKey("s3", fmt.Sprintf("the engine %s uses no object store", c.t.Engine), "write engine: s3")
 	}
 	if c.t.Verify && c.t.Engine == Null {
 		c.e.ReportAt("verify", "the engine null reads nothing that could be verified", "")
+	}
+}
+
+// objects checks what an object store does not have.
+func (c *checker) objects() {
+	t := c.t
+	if n := t.Jobs * t.Depth; n > MaxInFlight {
+		c.e.ReportAt("depth", fmt.Sprintf("%d jobs with %d requests in flight each are %d; at most %d are allowed", t.Jobs, t.Depth, n, MaxInFlight), "use fewer jobs, or less depth")
+	}
+	if t.Direct {
+		c.e.ReportAt("direct", "an object store has no direct I/O", "leave it out")
+	}
+	if t.Sync != SyncNone && t.Sync != "" {
+		c.e.ReportAt("sync", "an object is durable when it is there, and an object store has no sync", "leave it out")
+	}
+	for i := range t.Files {
+		if a := t.Files[i].Blocks; a != WriteBlocks && a != "" {
+			c.e.ReportAt(fmt.Sprintf("files[%d].allocate", i), fmt.Sprintf("an object has content, and cannot be %s", a), "leave it out")
+		}
+	}
+	for i := range t.Mix {
+		at := fmt.Sprintf("mix[%d]", i)
+		switch kind := t.Mix[i].Kind; kind {
+		case Append, Mkdir, Rename, Fsync:
+			c.e.ReportAt(at+".operation", fmt.Sprintf("the engine s3 has no %s", kind), "it has read, write, create, delete, stat and list")
+		case Write:
+			if c.given(at + ".block") {
+				c.e.ReportKey(at+".block", "an object is written as a whole", "leave it out")
+			}
+		}
 	}
 }
 

@@ -46,6 +46,9 @@ func testOf(m object) *Test {
 		Cleanup: cleanupOf(m["cleanup"]), Interval: duration(m, "interval"),
 		Timeouts: timeoutsOf(within(m, "timeouts")), Start: startOf(within(m, "start")),
 	}
+	if t.Engine == S3 {
+		t.S3 = storeOf(within(m, "s3"))
+	}
 	budget := within(m, "errors")
 	t.Errors = ErrorBudget{Count: uint64(number(budget, "count")), Percent: float(budget, "percent")}
 	for _, one := range list(m, "files") {
@@ -101,7 +104,7 @@ func (t *Test) operationOf(m object) Operation {
 	if _, given := m["files"]; !given && len(t.Files) == 1 {
 		o.Files = t.Files[0].Name
 	}
-	if _, given := m["block"]; !given && o.Kind.HasData() {
+	if _, given := m["block"]; !given && o.Kind.HasData() && (t.Engine != S3 || o.Kind == Create) {
 		o.Block = t.defaultBlock(&o)
 	}
 	return o
@@ -131,6 +134,12 @@ func (t *Test) Set(name string) *FileSet {
 
 // HasData reports whether operations of the kind read or write content.
 func (k Kind) HasData() bool { return k == Read || k == Write || k == Append || k == Create }
+
+// Whole reports whether the operation reads or writes objects as a whole.
+func (o *Operation) Whole() bool {
+	_, most := o.Block.Range()
+	return most == 0 && (o.Kind == Read || o.Kind == Write)
+}
 
 func accessOf(v any) Access {
 	m, _ := v.(object)
@@ -173,6 +182,13 @@ func timeoutsOf(m object) Timeouts {
 	return Timeouts{
 		Config: duration(m, "config"), Prepare: duration(m, "prepare"), Start: duration(m, "start"), Silence: duration(m, "silence"),
 		Acknowledge: duration(m, "acknowledge"), Lease: duration(m, "lease"), Abort: duration(m, "abort"),
+	}
+}
+
+func storeOf(m object) *ObjectStore {
+	return &ObjectStore{
+		Endpoint: text(m, "endpoint"), Bucket: text(m, "bucket"), Region: text(m, "region"),
+		PartSize: bytes(m, "part_size"), Page: number(m, "page"), Timeout: duration(m, "timeout"), SignPayload: m["sign_payload"] == true,
 	}
 }
 
@@ -227,8 +243,12 @@ func number(m object, key string) int {
 	return n
 }
 
+// bytes returns a size; defaults are as a file has them.
 func bytes(m object, key string) int64 {
-	n, _ := m[key].(int64)
+	n, ok := m[key].(int64)
+	if !ok {
+		n, _ = ParseSize(text(m, key))
+	}
 	return n
 }
 

@@ -20,7 +20,7 @@ func Reference() string {
 		title string
 		shape *document.Shape
 	}{
-		{"The file", fileShape}, {"An entry of files", setShape}, {"tree", treeShape}, {"size and block", sizeShape}, {"uniform", uniformShape},
+		{"The file", fileShape}, {"s3", storeShape}, {"An entry of files", setShape}, {"tree", treeShape}, {"size and block", sizeShape}, {"uniform", uniformShape},
 		{"lognormal", lognormalShape}, {"An entry of list", weightedShape}, {"An entry of mix", mixShape}, {"access", zipfShape},
 		{"rate", &document.Shape{Fields: rateFields}}, {"errors", budgetShape}, {"cleanup", cleanupShape}, {"timeouts", timeoutsShape},
 		{"start", startShape}, {"An entry of thresholds", thresholdShape},

@@ -18,11 +18,12 @@ type Test struct {
 	Mix   []Operation // at least one
 
 	Engine    Engine
+	S3        *ObjectStore // of the engine s3; nil for others
 	Direct    bool
 	Sync      Sync
 	Verify    bool // what is read is compared with what was written there
 	Jobs      int  // threads of each agent
-	Depth     int  // operations in flight of each thread; the engine uring only
+	Depth     int  // operations in flight of each thread; the engines uring and s3 only
 	Rate      *Rate
 	Warmup    time.Duration
 	Duration  time.Duration // of each agent, after the warm-up; 0 if Operations ends it
@@ -109,7 +110,7 @@ type Operation struct {
 	Kind   Kind
 	Files  string // the file set
 	Weight int
-	Block  Size // of read, write and append: the length of one; of create: the size of the file
+	Block  Size // of read, write and append: the length of one; of create: the size of the file; see Whole
 	Access Access
 }
 
@@ -136,8 +137,20 @@ type Engine string
 const (
 	Threads Engine = "threads" // one system call at a time in each thread
 	Uring   Engine = "uring"   // Depth operations at a time in each thread, by io_uring
+	S3      Engine = "s3"      // Depth requests at a time in each thread, to an object store
 	Null    Engine = "null"    // none: what the engine itself costs
 )
+
+// An ObjectStore is a bucket and how it is used. An agent has a list of those that a run may use.
+type ObjectStore struct {
+	Endpoint    string // "": that of the first bucket of the agent
+	Bucket      string // "": likewise
+	Region      string
+	PartSize    int64         // larger objects are uploaded in parts of this size
+	Page        int           // objects of a page of a list
+	Timeout     time.Duration // within which something has to be sent or received
+	SignPayload bool
+}
 
 // A Sync says when writes are made durable.
 type Sync string

@@ -93,6 +93,29 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
+// TestObjectStore: the keys of an object store, and what they are without a word: a read is of the whole object.
+func TestObjectStore(t *testing.T) {
+	t.Parallel()
+	got, err := spec.Parse(read(t, "testdata/good/objects.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &spec.ObjectStore{Endpoint: "https://s3.example.com:9000", Bucket: "bench", Region: "eu-west-1", PartSize: 8 << 20, Page: 100, Timeout: 5 * time.Second, SignPayload: true}
+	if diff := cmp.Diff(want, got.S3); diff != "" {
+		t.Error(diff)
+	}
+	if !got.Mix[0].Whole() || got.Mix[1].Whole() || !got.Mix[2].Whole() || got.Mix[3].Whole() || got.Depth != 8 {
+		t.Errorf("%+v", got.Mix)
+	}
+	if got, err = spec.Parse([]byte("{name: least, engine: s3, files: [{name: data, count: 1, size: 1}], mix: [{operation: read}]}")); err != nil {
+		t.Fatal(err)
+	}
+	want = &spec.ObjectStore{Region: "us-east-1", PartSize: 16 << 20, Page: 1000, Timeout: 30 * time.Second}
+	if diff := cmp.Diff(want, got.S3); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestBadFiles: each fault has its place, the value, and what is allowed. The faults of
 // testdata/bad/NAME.yaml are in NAME.txt.
 func TestBadFiles(t *testing.T) {

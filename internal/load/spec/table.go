@@ -32,12 +32,15 @@ const (
 	MaxDelay       = 4 * time.Minute // agents refuse a start more than five minutes ahead
 	MaxQuorum      = 10_000
 	MaxIntervals   = 100_000 // of a run
+	MaxResult      = 1 << 30 // bytes of the result of an agent
 	MaxTheta       = 1.99    // of zipf
 )
 
 var (
-	namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	pathPattern = regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`)
+	namePattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	endpointPattern = regexp.MustCompile(`^https?://[^/@?#\x00-\x20\x7f]+/?$`)
+	bucketPattern   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*[a-z0-9]$`)
+	pathPattern     = regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`)
 )
 
 func words[T ~string](all ...T) *document.Shape {
@@ -103,7 +106,7 @@ var fileShape = &document.Shape{Kind: document.ShapeObject, Also: across, Fields
 	{Name: "description", Shape: &document.Shape{Kind: document.ShapeText, Max: MaxDescription},
 		Doc: "What it is for."},
 	{Name: "target", Default: "load", Shape: &document.Shape{Kind: document.ShapeText, Min: 1, Max: MaxPath, Pattern: pathPattern, PatternDoc: "the path of a folder, on one line"}, Elsewhere: []string{"directory", "dir", "path"},
-		Doc: "The folder to work in, beneath the first root of each agent; or an absolute path beneath any of its roots. A run works in a folder of its own in it."},
+		Doc: "The folder to work in, beneath the first root of each agent; or an absolute path beneath any of its roots. A run works in a folder of its own in it. With the engine `s3` the same of keys: beneath the prefix of the bucket that the agent has; or from the beginning of the bucket, with a / first."},
 	{Name: "shared", Default: false, Shape: boolShape,
 		Doc: "Whether all agents use one set of files, each creating its part. If not, each has files of its own. With a `count`, or a policy other than all, it needs `cleanup: nothing`, since agents that end first would delete what others use."},
 	{Name: "seed", Default: 1, Shape: whole(0, 1<<62), Elsewhere: []string{"randseed"},
@@ -113,7 +116,9 @@ var fileShape = &document.Shape{Kind: document.ShapeObject, Also: across, Fields
 	{Name: "mix", Required: true, Shape: &document.Shape{Kind: document.ShapeList, Min: 1, Max: MaxMix, Elem: mixShape}, Elsewhere: []string{"operations", "workload"},
 		Doc: "The operations."},
 	{Name: "engine", Default: string(Threads), Shape: engineShape, Elsewhere: []string{"ioengine"},
-		Doc: "How operations are issued: `threads`, one system call at a time in each thread; `uring`, `depth` at a time in each thread, by io_uring; `null`, in quotes, not at all, which shows what the engine itself costs."},
+		Doc: "How operations are issued: `threads`, one system call at a time in each thread; `uring`, `depth` at a time in each thread, by io_uring; `s3`, `depth` requests at a time in each thread, to an object store; `null`, in quotes, not at all, which shows what the engine itself costs."},
+	{Name: "s3", Fill: true, Shape: storeShape,
+		Doc: "The object store of the engine `s3`."},
 	{Name: "direct", Default: false, Shape: boolShape,
 		Doc: "Whether I/O bypasses the page cache (O_DIRECT). Blocks are then multiples of 512 bytes, and of what the file system asks for."},
 	{Name: "sync", Default: string(SyncNone), Shape: words(SyncNone, SyncEach, SyncData, SyncOpen, SyncAtEnd), Elsewhere: []string{"fsync"},
@@ -123,7 +128,7 @@ var fileShape = &document.Shape{Kind: document.ShapeObject, Also: across, Fields
 	{Name: "jobs", Default: 1, Shape: whole(1, MaxJobs), Elsewhere: []string{"numjobs", "threads", "concurrency"},
 		Doc: "The threads of each agent."},
 	{Name: "depth", Default: 1, Shape: whole(1, MaxInFlight), Elsewhere: []string{"iodepth"},
-		Doc: "The operations in flight of each thread; more than one needs the engine `uring`."},
+		Doc: "The operations in flight of each thread; more than one needs the engine `uring` or `s3`."},
 	{Name: "rate", Shape: rateShape, Elsewhere: []string{"rate_iops"},
 		Doc: "The operations that each agent begins in a second. Latencies are then also measured from the time at which an operation was due. Default: as many as possible."},
 	{Name: "warmup", Default: "0s", Shape: span(0, MaxDuration), Elsewhere: []string{"ramp_time"},
@@ -146,7 +151,24 @@ var fileShape = &document.Shape{Kind: document.ShapeObject, Also: across, Fields
 		Doc: "What the result must not exceed or fall below. Otherwise the run has failed."},
 }}
 
-var engineShape = &document.Shape{Kind: document.ShapeText, Words: []string{string(Threads), string(Uring), string(Null)}, Hint: `write "null", with quotes, for the engine that issues nothing`}
+var engineShape = &document.Shape{Kind: document.ShapeText, Words: []string{string(Threads), string(Uring), string(S3), string(Null)}, Hint: `write "null", with quotes, for the engine that issues nothing`}
+
+var storeShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {endpoint: URL, bucket: NAME}", Fields: []document.Field{
+	{Name: "endpoint", Shape: &document.Shape{Kind: document.ShapeText, Min: 1, Max: MaxPath, Pattern: endpointPattern, PatternDoc: "https://HOST or http://HOST, with a port or without"}, Elsewhere: []string{"url", "host"},
+		Doc: "Where it is, as https://HOST or https://HOST:PORT. The agent must allow it. Default that of the first bucket that the agent has."},
+	{Name: "bucket", Shape: &document.Shape{Kind: document.ShapeText, Min: 3, Max: 63, Pattern: bucketPattern, PatternDoc: "the name of a bucket: a-z, 0-9, . _ and -, no sign first or last"},
+		Doc: "The bucket, which is there. The agent must allow it. Default the first one that the agent has; with an absolute target, that has the target."},
+	{Name: "region", Default: "us-east-1", Shape: nameShape,
+		Doc: "The region that requests are signed for."},
+	{Name: "part_size", Default: "16MiB", Shape: bytesShape(5<<20, 5<<30), Elsewhere: []string{"multipart_size", "partsize"},
+		Doc: "Larger objects are uploaded in parts of this size, one after the other. Objects of more than 10,000 parts have larger ones."},
+	{Name: "page", Default: 1000, Shape: whole(1, 1000), Elsewhere: []string{"max_keys"},
+		Doc: "The most objects that are asked for at once by a `list`, which gets all pages."},
+	{Name: "timeout", Default: "30s", Shape: span(100*time.Millisecond, time.Hour),
+		Doc: "How long an operation waits until something is sent or received, before it has failed. In plans and cleanups at most 5s, in preparations three quarters of `timeouts.prepare`."},
+	{Name: "sign_payload", Default: false, Shape: boolShape,
+		Doc: "Whether the signature of a request covers its content, with SHA-256. The hash is made before the operation begins."},
+}}
 
 var setShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {name: NAME, count: NUMBER, size: SIZE}", Fields: []document.Field{
 	{Name: "name", Required: true, Keep: true, Shape: nameShape,
@@ -176,7 +198,7 @@ var mixShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {operati
 	{Name: "weight", Default: 1, Shape: whole(1, MaxWeight), Elsewhere: []string{"percent"},
 		Doc: "It is as likely as its share of all weights."},
 	{Name: "block", Shape: sizeOr(0, MaxBlock), Elsewhere: []string{"size", "bs", "blocksize"},
-		Doc: "Of read, write and append: how much at a time, by default 4KiB. Of create: the size of the file, by default the `size` of the set, or 4KiB."},
+		Doc: "Of read, write and append: how much at a time, by default 4KiB; of a read with the engine `s3`, by default the whole object. Of create: the size of the file, by default the `size` of the set, or 4KiB."},
 	{Name: "access", Default: string(Random), Shape: either(words(Random, Sequential, Zipf), "pattern", zipfShape, "`random`, `sequential`, `zipf` or {zipf: NUMBER}"),
 		Doc: "Which file or block is next: `random`; `sequential`, each thread through its own part, and again; `zipf`, few of them often."},
 }}

@@ -26,7 +26,7 @@ func (s *Size) Text() string {
 // Text returns the operation as a file would have it, in one line.
 func (o *Operation) Text() string {
 	text := fmt.Sprintf("{operation: %s, files: %s, weight: %d", o.Kind, o.Files, o.Weight)
-	if o.Kind.HasData() {
+	if o.Kind.HasData() && !o.Whole() {
 		text += ", block: " + o.Block.Text()
 	}
 	if o.Kind.ordered() {

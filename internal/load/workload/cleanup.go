@@ -30,6 +30,9 @@ const renamed = ".r"
 // Clean deletes what the manifest of a job lists and nothing else, as far as it can, and calls
 // progress each second, which counts what was looked for. What another agent still has in a shared folder is no error.
 func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*loadpb.CleanupReport, error) {
+	if strings.Contains(job.Root, "://") {
+		return cleanObjects(ctx, job, progress)
+	}
 	c := &cleaner{ctx: ctx, job: job, report: &loadpb.CleanupReport{}, files: make(chan string, 1024)}
 	var workers sync.WaitGroup
 	for range 4 { // more would wait for the same folders
@@ -40,12 +43,17 @@ func Clean(ctx context.Context, job Job, progress func(*loadpb.Progress)) (*load
 	close(c.files)
 	workers.Wait()
 	if ok && err == nil {
-		err = c.finish()
+		if err = c.finish(); err == nil && c.root != nil {
+			c.root.unmake(c.targetName)
+		}
 	}
 	stop()
 	if c.run != nil {
 		c.run.close()
 		c.target.close()
+	}
+	if c.root != nil {
+		c.root.close()
 	}
 	return c.report, err
 }
@@ -55,8 +63,10 @@ type cleaner struct {
 	ctx         context.Context
 	job         Job
 	agent       int
+	root        *folder
 	target, run *folder
 	gone        bool // the folder of the run is not there
+	targetName  string
 	runName     string
 	files       chan string
 	seen        atomic.Uint64 // files and folders, there or not
@@ -73,8 +83,8 @@ func (c *cleaner) begin(h manifestHead) error {
 	if err != nil {
 		return err
 	}
-	defer root.close()
-	c.agent, c.runName = h.AgentIndex, h.RunID
+	c.root = root
+	c.agent, c.targetName, c.runName = h.AgentIndex, h.Target, h.RunID
 	if _, there, err := root.has(path.Join(h.Target, h.RunID)); err != nil || !there {
 		c.gone = err == nil
 		return errors.Join(err, sameDevice(root, h.Device))

@@ -51,6 +51,25 @@ func (c *clock) until(at int64, precise bool) int64 {
 	return now
 }
 
+// parkedEarly is how long before a time a goroutine that is not locked to its thread begins to wait in the system: the
+// timers of the runtime may be late by a millisecond.
+const parkedEarly = 2 * time.Millisecond
+
+// untilParked waits for a time, without taking the processor from other goroutines, and returns the clock then.
+func (c *clock) untilParked(at int64) int64 {
+	now := c.now()
+	if left := time.Duration(at-now) - parkedEarly; left > 0 {
+		time.Sleep(left)
+		now = c.now()
+	}
+	for now < at {
+		ts := unix.NsecToTimespec(at)
+		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil) // a signal may end it early
+		now = c.now()
+	}
+	return now
+}
+
 // sleepUntil sleeps in the system, where the runtime's timers would be a millisecond late. A
 // signal may end it early.
 func sleepUntil(at int64) {

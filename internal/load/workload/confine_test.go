@@ -138,6 +138,33 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// TestDeletedMeanwhile: a target that another run deletes as it ends is made again, whatever was about to
+// be done in it (L5).
+func TestDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	root, err := openRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.close()
+	times := 0
+	err = root.makeOpen("a/b", func(target *folder) error {
+		if times++; times < 3 {
+			root.unmake("a/b")
+		}
+		if times == 1 {
+			if _, err := survey(target, false); err != nil {
+				return err
+			}
+		}
+		_, err := target.mkdir("run")
+		return err
+	})
+	if _, there, has := root.has("a/b/run"); err != nil || !there || times != 3 {
+		t.Error(err, has, times)
+	}
+}
+
 // TestLimits: what a run may make is checked before it prepares, and while it creates, appends and makes folders;
 // what it deletes it may make again (L10).
 func TestLimits(t *testing.T) {

@@ -87,6 +87,54 @@ interval: 100ms
 	}
 }
 
+// TestTarget: the folders that lead to the target are deleted if the run, or one before it, has made
+// them and they are empty; those of somebody else stay, and so do those that have other things (L5).
+func TestTarget(t *testing.T) {
+	t.Parallel()
+	const small = "name: small\ntarget: a/b\nfiles: [{name: d, count: 1, size: 4KiB}]\nmix: [{operation: read}]\ncount: 1\n"
+	for name, tt := range map[string]struct {
+		there, added string // folders before, and after it was prepared
+		want         []string
+	}{
+		"nothing is there":                {"", "", nil},
+		"all is there":                    {"a/b", "", []string{"a", "a/b"}},
+		"a part is there":                 {"a", "", []string{"a"}},
+		"another run is in it":            {"", "a/b/01OTHER", []string{"a", "a/b", "a/b/01OTHER"}},
+		"something else is in its parent": {"", "a/notes", []string{"a", "a/notes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, other := newJob(t, small), newJob(t, small)
+			other.Root, other.AgentIndex, other.AgentCount, one.AgentCount = one.Root, 1, 2, 2
+			mkdir := func(name string) {
+				if err := os.MkdirAll(filepath.Join(one.Root, name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mkdir(tt.there)
+			p, q := start(t, one), start(t, other)
+			p.prepare()
+			q.prepare()
+			mkdir(tt.added)
+			p.clean() // q has files in the folder of the run
+			q.clean()
+			if diff := cmp.Diff(tt.want, tree(t, one.Root)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("there is no room", func(t *testing.T) {
+		t.Parallel()
+		job := newJob(t, strings.Replace(small, "4KiB", "1TiB", 1))
+		if e := start(t, job).refused(); e.GetCode() != loadpb.ErrorCode_ERROR_CODE_NO_SPACE {
+			t.Error(e)
+		}
+		if diff := cmp.Diff([]string(nil), tree(t, job.Root)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 // TestNotMounted: where the run is not there and the root is on another file system than it was, nothing
 // is forgotten.
 func TestNotMounted(t *testing.T) {
@@ -114,7 +162,9 @@ func TestNotMounted(t *testing.T) {
 	if report := p.clean(); report.GetDeletedFiles() != 1 {
 		t.Error(report)
 	}
-	left(t, job, &loadpb.CleanupReport{})
+	if diff := cmp.Diff([]string{"load"}, tree(t, job.Root)); diff != "" { // no engine has made it
+		t.Error(diff)
+	}
 }
 
 // TestCleaningGoesOn: what is not there any more is progress, too, for who waits for it.

@@ -21,7 +21,7 @@ var (
 )
 
 // Main is the engine process, which there is on Linux only.
-func Main(_ context.Context, _ io.Reader, _, stderr io.Writer) int {
+func Main(_ context.Context, _ Access, _ io.Reader, _, stderr io.Writer) int {
 	fmt.Fprintln(stderr, errLinux)
 	return 1
 }

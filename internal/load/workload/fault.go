@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/s3"
 )
 
 // A fault is an error as the protocol reports it.
@@ -51,15 +52,27 @@ const (
 	exists
 	inputOutput
 	verification
+	throttled
+	timedOut
+	connection
 	otherError
 	errorClasses
 )
 
-var classNames = [errorClasses]string{"no_space", "read_only", "permission", "not_found", "exists", "io", "verification", "other"}
+var classNames = [errorClasses]string{"no_space", "read_only", "permission", "not_found", "exists", "io", "verification", "throttled", "timeout", "connection", "other"}
+
+// storeClasses are the classes of errors of an object store, by their kind.
+var storeClasses = map[s3.Kind]int{
+	s3.Other: otherError, s3.NotFound: notFound, s3.Denied: permission, s3.Throttled: throttled, s3.TimedOut: timedOut,
+	s3.Connection: connection, s3.Full: noSpace, s3.Internal: inputOutput, s3.Mismatch: verification,
+}
 
 // classOf returns the class of an error.
 func classOf(err error) int {
 	var e syscall.Errno
+	if s := (*s3.Error)(nil); errors.As(err, &s) {
+		return storeClasses[s.Kind]
+	}
 	if !errors.As(err, &e) {
 		return otherError
 	}

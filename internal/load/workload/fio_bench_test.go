@@ -34,8 +34,12 @@ type measured struct{ rate, p50, p99 float64 }
 // the other in turn. ratio is the engine's median over fio's; fio-spread is fio's greatest over its
 // least. Each measurement begins with a sync, since buffered writes depend on what is dirty. fio runs
 // with --invalidate=0, or it would empty the cache on every pass, without --scramble_buffers, and with buffers
-// that begin at a page, as the engine's do: copying 1 MiB to others takes up to four times as long. Of a sequence, each of 4
-// threads has a file of its own, and one thread takes the files one after the other.
+// that begin at a page, as the engine's do: copying 1 MiB to others takes up to four times as long.
+// Of a sequence, each of 4 threads has a file of its own, and one thread takes the files one after the other.
+//
+// Spreads are fio's greatest over its least: a ratio that is no farther from 1 than the spread says nothing. On a busy
+// machine the kernel shares out processors by session (sched_autogroup). The engine has one of its own, as under an
+// agent, and each job of fio has one: the ratio of 4 jobs is for a machine with nothing else to do.
 func BenchmarkFio(b *testing.B) {
 	sharedFiles(b, func(job Job) { everyCase(b, job) })
 }
@@ -139,10 +143,8 @@ func metadata(b *testing.B, kind, engine string, more []string, jobs int) {
 		p.clean()
 		p.wait()
 	}
-	b.ReportMetric(median(p50Of(fios)), "fio-p50-us")
-	b.ReportMetric(median(p50Of(ours)), "p50-us")
-	b.ReportMetric(median(p50Of(ours))/median(p50Of(fios)), "p50-ratio")
-	b.ReportMetric(median(p99Of(ours))/median(p99Of(fios)), "p99-ratio")
+	latencies(b, "p50", p50Of(ours), p50Of(fios))
+	latencies(b, "p99", p99Of(ours), p99Of(fios))
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -162,9 +164,17 @@ func besideFio(b *testing.B, job Job, args []string) {
 	b.ReportMetric(slices.Max(rates)/slices.Min(rates), "fio-spread")
 	b.ReportMetric(median(rates), "fio-ops/s")
 	b.ReportMetric(median(rateOf(ours)), "ops/s")
-	b.ReportMetric(median(p50Of(ours))/median(p50Of(fios)), "p50-ratio")
-	b.ReportMetric(median(p99Of(ours))/median(p99Of(fios)), "p99-ratio")
+	latencies(b, "p50", p50Of(ours), p50Of(fios))
+	latencies(b, "p99", p99Of(ours), p99Of(fios))
 	b.ReportMetric(0, "ns/op")
+}
+
+// latencies reports a percentile beside that of fio, and how far apart runs of fio are.
+func latencies(b *testing.B, name string, ours, fios []float64) {
+	b.ReportMetric(median(fios), "fio-"+name+"-us")
+	b.ReportMetric(median(ours), name+"-us")
+	b.ReportMetric(median(ours)/median(fios), name+"-ratio")
+	b.ReportMetric(slices.Max(fios)/slices.Min(fios), "fio-"+name+"-spread")
 }
 
 // warm reads the files into the cache, from which direct I/O has removed them.

@@ -17,6 +17,9 @@ import (
 const (
 	fileMode   = 0o600
 	folderMode = 0o700
+	// markedMode is that of a folder of the target that was not there: the sticky bit, which has no
+	// effect on a folder of which one user may do anything, says that whoever empties it may delete it.
+	markedMode = folderMode | unix.S_ISVTX
 )
 
 // beneath is how a path is resolved: never above its folder, and through no symbolic link.
@@ -42,7 +45,11 @@ type folder struct {
 	name string // for errors
 }
 
-func (f *folder) close() { _ = unix.Close(f.fd) } // nothing is written by way of it
+func (f *folder) close() {
+	if f != nil {
+		_ = unix.Close(f.fd) // nothing is written by way of it
+	}
+}
 
 // openRoot opens the root of a job. Symbolic links that lead to the root itself are its owner's.
 func openRoot(root string) (*folder, error) {
@@ -70,11 +77,12 @@ func (f *folder) open(name string) (*folder, error) {
 	return &folder{fd, whole}, nil
 }
 
-// make creates a folder that may be there already, and its parents.
+// make creates a folder that may be there already, and its parents. Those that it creates have the
+// mark by which unmake knows them.
 func (f *folder) make(name string) error {
 	at, left := f, strings.Split(path.Clean(name), "/")
 	for i, part := range left {
-		if err := unix.Mkdirat(at.fd, part, folderMode); err != nil && err != unix.EEXIST {
+		if err := unix.Mkdirat(at.fd, part, markedMode); err != nil && err != unix.EEXIST {
 			return pathFault("create the folder", filepath.Join(at.name, part), err)
 		}
 		next, err := at.open(part)
@@ -88,6 +96,53 @@ func (f *folder) make(name string) error {
 	}
 	at.close()
 	return nil
+}
+
+// again calls do until others have not deleted meanwhile what it needs.
+func again(do func() error) (err error) {
+	for range 100 {
+		if err = do(); err == nil || classOf(err) != notFound {
+			break
+		}
+	}
+	return err
+}
+
+// makeOpen makes a folder, opens it and uses it. Others may unmake it meanwhile: then it does so again.
+func (f *folder) makeOpen(name string, use func(*folder) error) error {
+	return again(func() error {
+		if err := f.make(name); err != nil {
+			return err
+		}
+		made, err := f.open(name)
+		if err != nil {
+			return err
+		}
+		defer made.close()
+		return use(made)
+	})
+}
+
+// unmake deletes what make has created of a folder and its parents, the innermost first, as far as
+// nothing is in it.
+func (f *folder) unmake(name string) {
+	for name = path.Clean(name); name != "."; name = path.Dir(name) {
+		parent, base, err := f.in(name)
+		if err != nil {
+			return
+		}
+		var st unix.Stat_t
+		err = unix.Fstatat(parent.fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && st.Mode&(0o777|unix.S_ISVTX) == markedMode {
+			err = unix.Unlinkat(parent.fd, base, unix.AT_REMOVEDIR)
+		} else if err == nil {
+			err = unix.EEXIST // it is of somebody else
+		}
+		parent.close()
+		if err != nil && err != unix.ENOENT {
+			return
+		}
+	}
 }
 
 // has reports whether there is anything of a name, and its size.
@@ -105,6 +160,12 @@ func (f *folder) has(name string) (size int64, ok bool, err error) {
 		return 0, false, pathFault("examine", filepath.Join(f.name, name), err)
 	}
 	return st.Size, true, nil
+}
+
+// deleted reports whether the folder has been deleted since it was opened.
+func (f *folder) deleted() bool {
+	var st unix.Stat_t
+	return unix.Fstat(f.fd, &st) == nil && st.Nlink == 0
 }
 
 // device returns which file system a folder is on.

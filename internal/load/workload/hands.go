@@ -17,6 +17,7 @@ import (
 const (
 	errLimit  = syscall.Errno(0x10000 + iota) // of the agent
 	errVerify                                 // what was read is not what belongs there
+	errRemote                                 // of an object store; objects.err says which
 )
 
 // hands are what a thread issues operations with. Nothing here allocates.
@@ -40,6 +41,7 @@ type hands struct {
 	fresh    uint64 // numbers blocks that are not to be verified
 	check    check
 	flights  *flights // nil without a ring
+	objects  *objects // nil without an object store
 }
 
 // A check is a comparison that waits until the operation was timed.
@@ -69,6 +71,9 @@ type target struct {
 
 // issue runs an operation; n is how many bytes were read or written.
 func (t *thread) issue(o *operation) (n int64, errno syscall.Errno) {
+	if t.objects != nil {
+		return t.request(o)
+	}
 	switch o.kind {
 	case spec.Read:
 		return t.read(o)
@@ -171,12 +176,14 @@ func (t *thread) create(o *operation) (int64, syscall.Errno) {
 	if t.limits.files < 1 || t.limits.bytes < size {
 		return size, errLimit
 	}
-	errno := t.make(o, size)
-	return size, errno
+	return size, t.make(o, size)
 }
 
 // make creates the next file of the thread, with its content.
 func (t *thread) make(o *operation, size int64) syscall.Errno {
+	if t.objects != nil {
+		return t.makeObject(o, size)
+	}
 	p := &t.pools[o.setAt]
 	leaf, content, _ := t.address(o.setAt, p.tail)
 	folder, temporary, errno := t.leaf(o.setAt, leaf)
@@ -383,7 +390,7 @@ func (t *thread) whole(n int64) int64 {
 // advance returns the file in which a sequence goes on.
 func (t *thread) advance(o *operation) uint64 {
 	c := &t.cursors[o.index]
-	data := o.kind == spec.Read || o.kind == spec.Write
+	data := (o.kind == spec.Read || o.kind == spec.Write) && !o.whole
 	if c.begun && data && c.at < c.end {
 		return c.file
 	}
@@ -593,6 +600,9 @@ func (t *thread) verify(errno syscall.Errno) syscall.Errno {
 
 // subject returns what an operation was about, for an error.
 func (t *thread) subject(o *operation) string {
+	if t.objects != nil {
+		return o.set.folder
+	}
 	return filepath.Join(t.run.dir.name, o.set.folder)
 }
 

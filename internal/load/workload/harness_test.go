@@ -18,8 +18,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
+	"github.com/pawl-dev/pawl/internal/lab/s3test"
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/s3"
 )
 
 // asEngine makes the test program an engine.
@@ -27,12 +29,23 @@ const asEngine = "PAWL_TEST_LOAD_ENGINE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asEngine) == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		s3test.Remove()
+		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	code := Main(ctx, os.Stdin, os.Stdout, os.Stderr)
+	code := Main(ctx, testAccess, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// testAccess is the access of an engine, from its environment.
+func testAccess() (c s3.Credentials, ca []byte, err error) {
+	c, err = s3.NewCredentials(os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN"))
+	if name := os.Getenv("AWS_CA_BUNDLE"); err == nil && name != "" {
+		ca, err = os.ReadFile(name)
+	}
+	return c, ca, err
 }
 
 // A process is an engine, a real one.
@@ -50,6 +63,7 @@ func start(t testing.TB, job Job, env ...string) *process {
 	p := &process{t: t, cmd: exec.Command(os.Args[0]), errors: &strings.Builder{}}
 	p.cmd.Env = append(append(os.Environ(), asEngine+"=1"), env...)
 	p.cmd.Stderr = p.errors
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -175,13 +189,13 @@ func perform(t testing.TB, job Job) ([]*loadpb.Interval, *enginepb.Finished) {
 	return intervals, f
 }
 
-// left fails if a cleaned up root has anything but the folder of the target.
+// left fails if a cleaned up root has anything.
 func left(t testing.TB, job Job, report *loadpb.CleanupReport) {
 	t.Helper()
 	if report.GetLeftFiles() > 0 || len(report.GetErrors()) > 0 {
 		t.Errorf("the cleanup has left %v", report)
 	}
-	found, err := filepath.Glob(filepath.Join(job.Root, "*", "*"))
+	found, err := filepath.Glob(filepath.Join(job.Root, "*"))
 	if err != nil || len(found) > 0 {
 		t.Errorf("left in the root: %v %v", found, err)
 	}

@@ -9,9 +9,11 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pawl-dev/pawl/internal/load/s3"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 )
 
@@ -23,6 +25,8 @@ type layout struct {
 	run    string // the folder of the run, in target
 	prefix string // from the run's folder to that of this agent: "" or "agent-0/"
 	sets   []*set
+	store  *s3.Store // nil: files
+	base   string    // of the keys of the run, in the bucket
 }
 
 func newLayout(job Job) (*layout, error) {
@@ -37,14 +41,21 @@ func newLayout(job Job) (*layout, error) {
 		return nil, invalid("assignment", "", "agent %d is none of the %d agents", job.AgentIndex, job.AgentCount)
 	}
 	l := &layout{job: job, test: test, run: job.RunID, target: test.Target}
+	root := job.Root
+	if test.Engine == spec.S3 {
+		if root, err = l.openStore(); err != nil {
+			return nil, err
+		}
+	}
 	if filepath.IsAbs(l.target) {
-		if l.target, err = filepath.Rel(job.Root, l.target); err != nil {
+		if l.target, err = filepath.Rel(root, l.target); err != nil {
 			return nil, invalid("target", "", "%w", err)
 		}
 	}
 	if l.target = path.Clean(l.target); !filepath.IsLocal(l.target) {
 		return nil, invalid("target", "name a folder beneath the root", "the target %s is not beneath the root %s", test.Target, job.Root)
 	}
+	l.base = strings.TrimPrefix(path.Join(root, l.target, l.run), "/") + "/"
 	if !test.Shared {
 		l.prefix = "agent-" + strconv.Itoa(job.AgentIndex) + "/"
 	}
@@ -174,13 +185,17 @@ type need struct{ files, folders, bytes, blocks uint64 }
 // need counts what the job needs. Sizes that are drawn are drawn one by one, which takes a while with millions of
 // files: ctx ends it.
 func (l *layout) need(ctx context.Context) (n need, err error) {
-	n.folders = 1
-	if l.prefix != "" {
+	if l.store == nil {
+		n.folders = 1
+	}
+	if l.store == nil && l.prefix != "" {
 		n.folders++
 	}
 	index, count := l.part()
 	for _, s := range l.sets {
-		n.folders += 1 + uint64(s.Tree.Folders())
+		if l.store == nil {
+			n.folders += 1 + uint64(s.Tree.Folders())
+		}
 		if index >= s.Count {
 			continue
 		}
@@ -225,6 +240,9 @@ func (l *layout) uses(s *set) (most int64, kinds map[spec.Kind]bool) {
 
 // longest returns the longest block, in whole pages.
 func (l *layout) longest() int {
+	if l.store != nil {
+		return s3.Piece
+	}
 	out := 1 << 16
 	for _, s := range l.sets {
 		most, _ := l.uses(s)

@@ -20,14 +20,15 @@ var errGone = errors.New("the agent has closed stdin")
 
 // Main is the engine process: it reads a Job and then commands from stdin, writes frames to
 // stdout and diagnostics to stderr, and returns the exit code when stdin ends. It waits for nothing
-// then: the agent is dead, and the next one cleans up. When ctx ends, a run ends early with its totals and an error.
-func Main(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
+// then: the agent is dead, and the next one cleans up. access is for the engine s3, and may be nil. When ctx ends, a run ends early with its totals and an error.
+func Main(ctx context.Context, access Access, stdin io.Reader, stdout, stderr io.Writer) int {
 	in := bufio.NewReader(stdin)
 	job, err := readJob(in)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 2
 	}
+	job.Access = access
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	commands := make(chan *enginepb.EngineCommand)

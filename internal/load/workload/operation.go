@@ -22,6 +22,7 @@ type operation struct {
 	pattern spec.Pattern
 	ranks   *zipf
 	perFile uint64 // ranks of a file
+	whole   bool   // objects, not blocks of them
 }
 
 // operations returns the mix, and the total of the weights.
@@ -31,7 +32,7 @@ func (p *prepared) operations() (all []*operation, weights uint64) {
 		weights += uint64(m.Weight)
 		o := &operation{
 			kind: m.Kind, row: slices.Index(spec.Kinds, m.Kind) * classCount, index: i, set: p.sets[setAt], setAt: setAt,
-			upTo: weights, block: newSampler(m.Block), pattern: m.Access.Pattern, perFile: 1,
+			upTo: weights, block: newSampler(m.Block), pattern: m.Access.Pattern, perFile: 1, whole: m.Whole(),
 		}
 		o.granule = max(o.block.least, 1)
 		if p.align > 0 {
@@ -50,7 +51,7 @@ func (o *operation) zipf(theta float64) {
 	files := o.set.Count
 	if o.set.changing {
 		files = 1 << 20
-	} else if o.kind == spec.Read || o.kind == spec.Write {
+	} else if (o.kind == spec.Read || o.kind == spec.Write) && !o.whole {
 		o.perFile = uint64(max(o.set.sizes.most/o.granule, 1))
 	}
 	o.ranks = newZipf(files*o.perFile, theta)

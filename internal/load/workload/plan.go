@@ -40,13 +40,23 @@ func Plan(ctx context.Context, job Job) (*loadpb.Plan, []*loadpb.Error) {
 	}
 	fail(n.check(job))
 	fail(l.buffers())
-	where, err := l.nearest()
-	if err != nil {
-		fail(err)
+	if l.store != nil {
+		plan.FileSystem = "s3"
+		fail(l.reach())
 		return plan, faults
 	}
-	defer where.close()
-	v, err := survey(where, true)
+	var v terrain
+	var where string
+	err = again(func() error { // a run that ends may delete the folder
+		at, err := l.nearest()
+		if err != nil {
+			return err
+		}
+		defer at.close()
+		where = at.name
+		v, err = survey(at, true)
+		return err
+	})
 	if err != nil {
 		fail(err)
 		return plan, faults
@@ -55,7 +65,7 @@ func Plan(ctx context.Context, job Job) (*loadpb.Plan, []*loadpb.Error) {
 	if v.speed > 0 {
 		plan.PrepareSeconds = float64(n.blocks) / v.speed
 	}
-	fail(v.room(n, where.name))
+	fail(v.room(n, where))
 	if l.test.Direct {
 		fail(v.direct())
 	}
@@ -100,6 +110,8 @@ func survey(f *folder, measure bool) (terrain, error) {
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.EINVAL):
 		v.align = page // such as NFS, which has direct I/O; opening will show
 		return v, nil
+	case err != nil && f.deleted():
+		return terrain{}, pathFault("create a file in", f.name, unix.ENOENT) // ext4 says that it is not permitted
 	case err != nil:
 		return terrain{}, pathFault("create a file in", f.name, err)
 	}

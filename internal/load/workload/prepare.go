@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/s3"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 )
 
@@ -21,13 +22,15 @@ const (
 	batch = 1024    // files that are noted in the manifest at once
 	// What is written without a sync: a long one would look like a preparation that does not go on.
 	unsynced = 64 << 20
+	// How long files are gathered for a batch: those of a shared set are looked for first, in an object store by a request each.
+	gathering = 200 * time.Millisecond
 )
 
 // prepared is what is ready for a run.
 type prepared struct {
 	*layout
 	wanted need
-	dir    *folder // the run's
+	dir    *folder // the run's; nil with an object store
 	align  int     // of direct I/O; 0 without it
 }
 
@@ -48,6 +51,9 @@ func (l *layout) prepare(ctx context.Context, progress func(*loadpb.Progress)) (
 		return nil, nil, err
 	}
 	defer p.manifest.close()
+	if p.client != nil {
+		defer p.client.Close()
+	}
 	stop := each(time.Second, func() { progress(p.progress()) })
 	err = p.create(ctx, progress)
 	stop()
@@ -69,6 +75,7 @@ type preparation struct {
 	dir      *folder
 	align    int
 	manifest *manifest
+	client   *s3.Client // of an object store
 	folders  uint64
 	kept     uint64
 
@@ -82,24 +89,30 @@ type preparation struct {
 
 // open makes the folders of the run, after it has seen whether there is room.
 func (p *preparation) open() error {
+	if p.store != nil {
+		return p.openBucket()
+	}
 	root, err := openRoot(p.job.Root)
 	if err != nil {
 		return err
 	}
 	defer root.close()
-	if err := root.make(p.target); err != nil {
-		return err
+	if err = p.openIn(root); err != nil {
+		root.unmake(p.target)
 	}
-	target, err := root.open(p.target)
+	return err
+}
+
+func (p *preparation) openIn(root *folder) error {
+	var v terrain
+	err := root.makeOpen(p.target, func(target *folder) (err error) {
+		v, err = survey(target, false)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer target.close()
-	v, err := survey(target, false)
-	if err != nil {
-		return err
-	}
-	if err := v.room(p.wanted, target.name); err != nil {
+	if err := v.room(p.wanted, filepath.Join(root.name, p.target)); err != nil {
 		return err
 	}
 	if p.test.Direct {
@@ -115,24 +128,33 @@ func (p *preparation) open() error {
 	if p.manifest, err = createManifest(p.layout, device); err != nil {
 		return err
 	}
-	if err := p.openRun(target); err != nil {
+	if err := p.openRun(root); err != nil {
 		p.manifest.close()
 		return err
 	}
 	return nil
 }
 
+// makeRun makes the folder of the run and opens it; it reports whether there was none. Another agent
+// of the run that ends meanwhile may delete the target, which is empty.
+func (p *preparation) makeRun(root *folder) (made bool, err error) {
+	err = root.makeOpen(p.target, func(target *folder) (err error) {
+		if made, err = target.mkdir(p.run); err == nil {
+			p.dir, err = target.open(p.run)
+		}
+		return err
+	})
+	return made, err
+}
+
 // openRun makes the folder of the run, and that of the agent, which must be new.
-func (p *preparation) openRun(target *folder) error {
+func (p *preparation) openRun(root *folder) error {
 	p.manifest.add('d', ".")
 	if err := p.manifest.sync(); err != nil {
 		return err
 	}
-	made, err := target.mkdir(p.run)
+	made, err := p.makeRun(root)
 	if err != nil {
-		return err
-	}
-	if p.dir, err = target.open(p.run); err != nil {
 		return err
 	}
 	if made {
@@ -188,7 +210,7 @@ func (p *preparation) create(ctx context.Context, progress func(*loadpb.Progress
 		}
 	}
 	// What is in the page cache alone would be written during the run.
-	if p.files.Load() > 0 {
+	if p.files.Load() > 0 && p.store == nil {
 		if err := unix.Syncfs(p.dir.fd); err != nil {
 			return pathFault("sync", p.dir.name, err)
 		}
@@ -199,6 +221,9 @@ func (p *preparation) create(ctx context.Context, progress func(*loadpb.Progress
 func (p *preparation) createFolders(ctx context.Context, s *set) error {
 	names := make([]string, 0, batch)
 	for name := range s.folders {
+		if p.store != nil {
+			break
+		}
 		if names = append(names, name); len(names) < batch {
 			continue
 		}
@@ -246,7 +271,7 @@ func (p *preparation) createFiles(ctx context.Context, s *set) error {
 }
 
 func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) error {
-	files := make([]uint64, 0, batch)
+	files, since := make([]uint64, 0, batch), time.Now()
 	flush := func() error {
 		if err := p.manifest.sync(); err != nil {
 			return err
@@ -258,16 +283,19 @@ func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) erro
 				return ctx.Err()
 			}
 		}
-		files = files[:0]
+		files, since = files[:0], time.Now()
 		return nil
 	}
 	for f := range p.layout.files(s) {
 		name := s.path(f)
 		if p.test.Shared {
-			if size, there, err := p.dir.has(name); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if size, there, err := p.has(name); err != nil {
 				return err
 			} else if there && size != s.size(f) {
-				whole := filepath.Join(p.dir.name, name)
+				whole := p.whole(name)
 				return &fault{loadpb.ErrorCode_ERROR_CODE_PREPARE_FAILED, whole, "every run needs an id of its own", fmt.Errorf("the file %s exists already, with %d bytes in place of %d", whole, size, s.size(f))}
 			} else if there {
 				p.kept++
@@ -276,7 +304,7 @@ func (p *preparation) feed(ctx context.Context, s *set, work chan<- uint64) erro
 			}
 		}
 		p.manifest.add('f', name)
-		if files = append(files, f); len(files) == batch {
+		if files = append(files, f); len(files) == batch || p.test.Shared && time.Since(since) > gathering {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -293,16 +321,22 @@ func (p *preparation) write(ctx context.Context, s *set, work <-chan uint64) err
 	}
 	defer c.free()
 	latencies := stats.Table{}
+	writer := p.writeFile
+	if p.store != nil {
+		client := p.store.Within(p.patience()).Client()
+		defer client.Close()
+		writer = p.objectWriter(client)
+	}
 	for file := range work {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n, err := p.writeFile(ctx, s, file, c, latencies)
+		n, err := writer(ctx, s, file, c, latencies)
 		if err != nil {
 			return err
 		}
 		p.files.Add(1)
-		if n >= slice {
+		if n >= slice || p.store != nil {
 			continue
 		}
 		if err := p.syncSmall(n + page); err != nil { // its blocks, and its entry in the folder

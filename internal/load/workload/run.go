@@ -35,6 +35,7 @@ type run struct {
 	stopped    atomic.Bool
 	operations atomic.Uint64 // about: each thread adds what it has done now and then
 	handed     chan handover
+	gate       chan struct{} // of the threads that reach an object store: closed at the start
 
 	mu      sync.Mutex
 	errors  uint64
@@ -45,10 +46,13 @@ type run struct {
 // newRun makes the threads of a run, which has no start yet.
 func newRun(p *prepared, c clock) (*run, error) {
 	t := p.test
-	r := &run{prepared: p, clock: c, handed: make(chan handover, t.Jobs)} // a thread has one on its way at most
+	r := &run{prepared: p, clock: c, handed: make(chan handover, t.Jobs), gate: make(chan struct{})} // a thread has one on its way at most
 	r.warm = int64((t.Warmup + t.Interval - 1) / t.Interval)
 	operations, weights := p.operations()
-	shared, err := r.openAll()
+	shared, err := &opened{}, error(nil)
+	if p.store == nil {
+		shared, err = r.openAll()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +64,7 @@ func newRun(p *prepared, c clock) (*run, error) {
 		th.operations, th.weights = operations, weights
 		r.threads = append(r.threads, th)
 	}
-	return r, nil
+	return r, r.connect()
 }
 
 // startAt sets when the run starts: at once if the time has passed.
@@ -104,6 +108,9 @@ func (r *run) newThread(i int, shared *opened) (*thread, error) {
 	}
 	if th.null {
 		return th, nil
+	}
+	if r.store != nil {
+		return th, th.equipObjects()
 	}
 	return th, th.equip(shared)
 }
@@ -299,7 +306,7 @@ func (r *run) affords() bool {
 
 // do runs the threads, emits what they have done, and returns when all are done, or soon after ctx has ended.
 func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginepb.Finished {
-	runtime.GOMAXPROCS(r.test.Jobs + 2)
+	runtime.GOMAXPROCS(r.mostBlocked() + 2)
 	begun, stopBegun := r.announce(emit)
 	defer stopBegun()
 	col := newCollector(r, func(f *enginepb.EngineFrame) {
@@ -308,6 +315,9 @@ func (r *run) do(ctx context.Context, emit func(*enginepb.EngineFrame)) *enginep
 		}
 		emit(f)
 	})
+	if r.store != nil {
+		go r.openGate()
+	}
 	done := make(chan *thread, len(r.threads))
 	for _, t := range r.threads {
 		go func() {
@@ -358,6 +368,10 @@ func (r *run) hung(c *collector) (n int) {
 
 // release closes the files of the threads, which have ended, and gives their buffers back.
 func (r *run) release() {
+	if r.store != nil {
+		r.disconnect()
+		return
+	}
 	for _, t := range r.threads {
 		for _, fds := range append(t.opened, t.appends...) {
 			closeAll(fds)

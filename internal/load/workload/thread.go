@@ -80,8 +80,10 @@ func (p *pacer) backlog(at int64) uint64 {
 
 // loop runs operations from the start time until the end of the run.
 func (t *thread) loop(start int64) {
-	runtime.LockOSThread()                             // and never unlocks it: the system thread ends with the goroutine
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // a coarser sleep is still right
+	if t.objects == nil {
+		runtime.LockOSThread()                             // and never unlocks it: the system thread ends with the goroutine
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // a coarser sleep is still right
+	}
 	if t.run.test.Engine == spec.Uring {
 		var err error
 		if t.flights, err = t.newFlights(); err != nil { // a ring belongs to the thread that makes it
@@ -91,7 +93,11 @@ func (t *thread) loop(start int64) {
 			defer t.flights.close()
 		}
 	}
-	t.now = t.clock.until(start, t.precise)
+	if t.objects == nil {
+		t.wait(start, true)
+	} else {
+		t.waitConnected(start)
+	}
 	t.start = start
 	t.boundary = t.run.boundary(t.slot.interval)
 	t.first.Store(t.now)
@@ -102,10 +108,23 @@ func (t *thread) loop(start int64) {
 	for t.now < t.turn || !t.look() {
 		if due := t.at(); t.period > 0 && t.now < due {
 			at := min(due, t.turn)
-			t.now = t.clock.until(at, t.precise && at == due)
+			t.wait(at, at == due)
 			continue
 		}
 		t.step()
+	}
+}
+
+// wait waits for a time, which is met exactly or passed a little.
+func (t *thread) wait(at int64, exactly bool) {
+	switch {
+	case t.objects == nil:
+		t.now = t.clock.until(at, t.precise && exactly)
+	case exactly:
+		t.now = t.clock.untilParked(at)
+	default:
+		time.Sleep(time.Duration(at - t.now))
+		t.now = t.clock.now()
 	}
 }
 
@@ -172,6 +191,8 @@ func (t *thread) failed(o *operation, n int64, errno syscall.Errno) {
 		class = noSpace
 	case errVerify:
 		class = verification
+	case errRemote:
+		class = classOf(t.objects.err)
 	}
 	t.slot.cell(o.row+classOfSize(n), t.period > 0).errors[class]++
 	t.run.operations.Add(t.counted)
@@ -187,6 +208,8 @@ func (t *thread) cause(errno syscall.Errno) error {
 		return fmt.Errorf("the run would exceed what the agent allows it in %s", t.run.job.Root)
 	case errVerify:
 		return t.check.err
+	case errRemote:
+		return t.objects.err
 	}
 	return errno
 }

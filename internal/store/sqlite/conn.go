@@ -13,7 +13,8 @@ import (
 const (
 	writerKiB       = 24 << 10
 	readerKiB       = 4 << 10  // of each of maxReaders, and of the logs
-	checkpointPages = 4000     // of 4 KiB; more spreads the cost of a checkpoint over more commits
+	pageBytes       = 8 << 10  // of a new file; an older one keeps its pages of 4 KiB
+	checkpointPages = 2000     // more spreads the cost of a checkpoint over more commits
 	logSizeLimit    = 64 << 20 // bytes that the -wal file shrinks back to
 )
 
@@ -61,7 +62,7 @@ func configure(c *sqlite.Conn, path, synchronous string, cacheKiB int) error {
 		fmt.Sprintf("journal_size_limit = %d", logSizeLimit),
 	}
 	if path != memory {
-		pragmas = append([]string{"journal_mode = wal"}, pragmas...)
+		pragmas = append([]string{fmt.Sprintf("page_size = %d", pageBytes), "journal_mode = wal"}, pragmas...)
 	}
 	for _, p := range pragmas {
 		if err := sqlitex.ExecuteTransient(c, "PRAGMA "+p, nil); err != nil {

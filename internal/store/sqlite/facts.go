@@ -105,7 +105,7 @@ func (r *reading) named(q *store.Query) error {
 // found reads the steps that a condition on their jobs selects.
 func (r *reading) found(q *store.Query) (err error) {
 	for _, l := range q.Waiting {
-		if r.f.Waiting[l.Job], err = r.steps(selectWaiting, int64(l.Job), int64(l.Limit)); err != nil {
+		if r.f.Waiting[l.Job], err = r.waiting(l); err != nil {
 			return err
 		}
 	}
@@ -120,6 +120,25 @@ func (r *reading) found(q *store.Query) (err error) {
 		}
 	}
 	return nil
+}
+
+// waiting reads the steps of a job that wait for a slot. The keys are in the index. Most rows are
+// known, and one is expensive to find: while a fan-out runs, every commit reads that of its
+// instance 0, which has the whole list.
+func (r *reading) waiting(l store.JobLimit) (keys []pawl.StepKey, err error) {
+	err = r.c.each(selectWaiting, func(b *row) { b.ints(int64(l.Job), int64(l.Limit)) }, func(c *columns) error {
+		keys = append(keys, pawl.StepKey{Job: rowkey.Job(c.int()), Ord: pawl.Ord(c.int())})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if err := r.step(k); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(keys, func(k pawl.StepKey) bool { return r.f.Steps[k] == nil }), nil // cannot be decoded
 }
 
 // nodes reads the steps of instance 0. It skips the other instances of each node, of which

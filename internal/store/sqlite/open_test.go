@@ -186,6 +186,49 @@ func TestUndecodableRows(t *testing.T) {
 	}
 }
 
+// The keys of steps that wait for a slot come from an index, and their rows from the cache or the
+// table: a row that cannot be decoded is left out there, too.
+func TestUndecodableWaitingStep(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	db := open(t, sqlite.Config{Path: path, Log: slog.New(slog.DiscardHandler)})
+	defer db.Close()
+	var steps []pawl.StepKey
+	err := db.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
+		b := storetest.NewBatch(f.Now)
+		j := &pawl.Job{ID: storetest.NewMint().ID(f.Now), Workspace: "default", Workflow: "w"}
+		b.AddJob(j)
+		for node := range 3 {
+			s := &pawl.Step{StepKey: pawl.StepKey{Ord: pawl.MakeOrd(node+1, 0)}, Mark: pawl.Waiting}
+			b.AddStep(j, s)
+			steps = append(steps, s.StepKey)
+		}
+		return &b.Changes, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(want ...pawl.StepKey) {
+		t.Helper()
+		q := &store.Query{Waiting: []store.JobLimit{{Job: steps[0].Job, Limit: 5}}}
+		err := db.Do(t.Context(), q, func(f *store.Facts) (*store.Changes, error) {
+			if diff := cmp.Diff(want, f.Waiting[steps[0].Job]); diff != "" {
+				t.Errorf("waiting (-want +got):\n%s", diff)
+			}
+			if len(f.Steps) != len(want) {
+				t.Errorf("%d steps, want %d", len(f.Steps), len(want))
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	see(steps...)
+	raw(t, path, "UPDATE step SET head = x'' WHERE ord = "+decimal(int64(steps[1].Ord)))
+	see(steps[0], steps[2])
+}
+
 // "Busy" reaches nobody while another holds the file for less than patience,
 // and the wait ends with its context.
 func TestBusy(t *testing.T) {

@@ -55,7 +55,7 @@ func TestPlans(t *testing.T) {
 		selectClaimableJobs:  {"SEARCH job USING COVERING INDEX job_open (state=? AND route=? AND paused=?)"},
 		selectUnrouted:       {"SEARCH job USING COVERING INDEX job_open (state=? AND route=? AND paused=? AND rank>?)"},
 		selectMarked:         {"SEARCH step USING INDEX step_mark (mark=? AND job=?)"},
-		selectWaiting:        {"SEARCH step USING INDEX step_mark (mark=? AND job=? AND mark_at=?)"},
+		selectWaiting:        {"SEARCH step USING COVERING INDEX step_mark (mark=? AND job=? AND mark_at=?)"},
 		selectRunning:        {"SEARCH job USING INDEX job_open (state=? AND (route,paused,rank)>(?,?,?))"},
 		selectRunningRoute:   {"SEARCH job USING COVERING INDEX job_open (state=? AND route>?)"},
 		selectRunningRanks:   {"SEARCH job USING COVERING INDEX job_open (state=? AND route=? AND paused=?)"},

@@ -509,7 +509,7 @@ var texts = [statementCount]string{
 	selectStep:       "SELECT " + stepHot + " FROM step WHERE job = ? AND ord = ?",
 	selectStepBodies: "SELECT " + stepAll + " FROM step WHERE job = ? AND ord = ?",
 	selectMarked:     "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 1 AND job = ? ORDER BY mark_at, ord LIMIT ? + 0",
-	selectWaiting:    "SELECT " + stepHot + " FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? AND mark_at = 0 ORDER BY priority DESC, ord LIMIT ? + 0",
+	selectWaiting:    "SELECT job, ord FROM step INDEXED BY step_mark WHERE mark <> 0 AND mark = 2 AND job = ? AND mark_at = 0 ORDER BY priority DESC, ord LIMIT ? + 0",
 	selectOpenSteps: "SELECT " + stepHot + " FROM step WHERE job = ? AND state NOT IN" +
 		" ('complete', 'permanent_error', 'cancelled', 'skipped', 'resolved_manually') ORDER BY ord",
 	selectNextNode:  "SELECT " + stepHot + " FROM step WHERE job = ? AND ord >= ? ORDER BY ord LIMIT 1",

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/internal/lab/s3test"
+)
+
+// TestLoadObjectsManual runs the session on an object store of docs/load.md, as it is written there but for the
+// store. Nothing of it is left in the bucket (L5, L9).
+func TestLoadObjectsManual(t *testing.T) {
+	t.Parallel()
+	manual, err := os.ReadFile("../../docs/load.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, session, _ := strings.Cut(string(manual), "\n## Object stores\n")
+	session, _, _ = strings.Cut(session, "\n## The result\n")
+	s := s3test.Start(t)
+	session = strings.ReplaceAll(session, "https://s3.example.com/bench", s.URL)
+	k := newKitchen(t)
+	k.env = append(append(k.env, "XDG_STATE_HOME="+filepath.Join(k.dir, "state")), s.Env()...)
+	for _, block := range fences.FindAllStringSubmatch(session, -1) {
+		if block[1] == "console" {
+			k.console(block[2])
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(k.dir, "objects.yaml"), []byte(block[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys := s3test.Keys(t, s.Client(t)); len(keys) > 0 {
+		t.Errorf("left in the bucket: %v", keys)
+	}
+	withoutSecrets(t, k.dir)
+}
+
+// withoutSecrets fails if a file has a secret of the store.
+func withoutSecrets(t *testing.T, dir string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		files++
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), s3test.Secret) {
+			t.Errorf("%s has the secret", path)
+		}
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Errorf("%d files: %v", files, err)
+	}
+}
+
+// An s3Agent is a process of pawl agent that may use a bucket.
+type s3Agent struct {
+	*exec.Cmd
+	says *bufio.Reader
+}
+
+func startS3Agent(t *testing.T, dir, url string, env []string) *s3Agent {
+	t.Helper()
+	a := &s3Agent{Cmd: exec.Command(binary(t), "agent", "--id", "a", "--s3", url, "--state-dir", filepath.Join(dir, "state"), "--listen", "unix:"+filepath.Join(dir, "s"))}
+	a.Env = env
+	stderr, err := a.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = a.Process.Kill()
+		_ = a.Wait()
+	})
+	a.says = bufio.NewReader(stderr)
+	for { // it serves when it has cleaned up
+		line, err := a.says.ReadString('\n')
+		if strings.Contains(line, " serves ") {
+			return a
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
+// TestS3AgentKilled: an agent that was killed during a run on an object store deletes what the run has created when it
+// starts again, and nothing else; its folder does not have the secret (L5, L9).
+func TestS3AgentKilled(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	c := s.Client(t)
+	s3test.Put(t, c, "load/of-others", "x")
+	dir, err := os.MkdirTemp("", "pawl-s3-") // short: it has a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	env := slices.Concat(os.Environ(), s.Env(), []string{"XDG_STATE_HOME=" + dir})
+	file := filepath.Join(dir, "load.yaml")
+	config := "{name: killed, engine: s3, files: [{name: data, count: 8, size: 6MiB}], mix: [{operation: read}, {operation: create}], s3: {part_size: 5MiB}, interval: 100ms, duration: 1h}"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := startS3Agent(t, dir, s.URL, env)
+	run := exec.Command(binary(t), "load", "run", file, "--agents", "unix:"+filepath.Join(dir, "s"), "--json", "--out", filepath.Join(dir, "out"))
+	run.Env = env
+	stdout, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = run.Process.Kill()
+		_ = run.Wait()
+	})
+	for lines := bufio.NewScanner(stdout); lines.Scan() && !strings.Contains(lines.Text(), `"type":"interval"`); {
+	}
+	if err := a.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Wait()
+	if len(s3test.Keys(t, c)) < 9 {
+		t.Fatal("the run had created nothing")
+	}
+	startS3Agent(t, dir, s.URL, env)
+	if diff := cmp.Diff([]string{"load/of-others"}, s3test.Keys(t, c)); diff != "" {
+		t.Errorf("left in the bucket: %s", diff)
+	}
+	if all := s3test.Uploads(t, c); len(all) > 0 {
+		t.Errorf("uploads are left: %v", all)
+	}
+	withoutSecrets(t, dir)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A besideFunc begins something that disturbs a measurement; see bench.Deployment.
+type besideFunc = func(context.Context) (stop func() error, err error)
+
+// openSnapshot leaves a transaction of somebody else open, so that no vacuum and no pruning
+// removes what the jobs leave behind.
+func openSnapshot(url string) besideFunc {
+	return func(ctx context.Context) (func() error, error) {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := conn.Exec(ctx, "begin isolation level repeatable read; select txid_current()"); err != nil {
+			conn.Close(ctx)
+			return nil, err
+		}
+		return func() error { return conn.Close(context.WithoutCancel(ctx)) }, nil
+	}
+}
+
+// checkpointPause is between two checkpoints.
+const checkpointPause = 500 * time.Millisecond
+
+// checkpointing makes the server write all that changed to the disk, at once, again and again.
+func checkpointing(url string) besideFunc {
+	return func(ctx context.Context) (func() error, error) {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			for {
+				if _, err := conn.Exec(context.WithoutCancel(ctx), "checkpoint"); err != nil {
+					ended <- err
+					return
+				}
+				select {
+				case <-time.After(checkpointPause):
+				case <-ctx.Done():
+					ended <- nil
+					return
+				}
+			}
+		}()
+		return func() error {
+			cancel()
+			err := <-ended
+			conn.Close(context.WithoutCancel(ctx))
+			return err
+		}, nil
+	}
+}

@@ -1,0 +1,496 @@
+package results
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/load/journal"
+	"github.com/pawl-dev/pawl/internal/load/report"
+)
+
+const (
+	summaryFile = "summary.json"
+	maxSummary  = 64 << 20 // bytes
+	maxFile     = 64 << 20 // bytes of any other file that is read at once
+	maxName     = 200      // bytes
+)
+
+const (
+	maxReading = 8                // runs and lists that are read at once
+	slow       = 10 * time.Second // how long a request waits for the file system
+)
+
+// A Folder has the runs that are in a folder. It is safe for concurrent use. A file system that hangs
+// holds up what is in it, for a time, and nothing else.
+type Folder struct {
+	root *os.Root
+	slow time.Duration
+	busy chan struct{} // has one for each that reads
+
+	mu   sync.Mutex // guards runs; nobody reads files while holding it
+	runs map[string]*known
+}
+
+// known is what is known of a run from earlier.
+type known struct {
+	mu    sync.Mutex // guards the fields below while the run is read
+	gone  bool       // it is not in the map any more
+	ended *ended     // if it has a result
+	on    *on        // if it has a journal
+}
+
+// ended is a run with a result, as it was read.
+type ended struct {
+	run   Run
+	size  int64
+	mtime time.Time
+}
+
+// on is a run with a journal, as far as that was read.
+type on struct {
+	reader *journal.Reader // nil: the controller is gone, and the run is over
+	info   *journal.Info
+	state  journal.State
+	over   Run
+}
+
+// drop forgets the journal, which was only read.
+func (k *known) drop() {
+	if k.on != nil && k.on.reader != nil {
+		_ = k.on.reader.Close()
+	}
+	k.on = nil
+}
+
+// Open opens a folder of runs. It is an error of kind pawl.NotFound if there is none.
+func Open(dir string) (*Folder, error) {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + dir, Hint: "create it with: mkdir -p " + dir}
+	}
+	if err != nil {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the folder " + dir + " cannot be read", Err: err}
+	}
+	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
+}
+
+// Close closes what the folder has open. Nothing is called after it.
+func (f *Folder) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range f.runs {
+		if k.mu.TryLock() { // or it is still being read, for ever perhaps
+			k.drop()
+			k.mu.Unlock()
+		}
+	}
+	return f.root.Close()
+}
+
+// valid reports whether a name can be that of a run.
+func valid(name string) bool {
+	return name != "" && len(name) <= maxName && name[0] != '.' && filepath.IsLocal(name) && !strings.ContainsAny(name, `/\`) &&
+		utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// inTime returns what read does, or an error of kind pawl.Unavailable if it takes too long. It goes on then.
+func inTime[T any](f *Folder, read func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	var none T
+	late := time.NewTimer(f.slow)
+	defer late.Stop()
+	hangs := &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of load runs cannot be read in time", Hint: "its file system may hang"}
+	select {
+	case f.busy <- struct{}{}:
+	case <-late.C:
+		return none, hangs
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() { <-f.busy }()
+		v, err := read()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-late.C:
+		return none, hangs
+	}
+}
+
+// List returns the runs, newest first, those of one time by their names. It is an error of kind
+// pawl.Unavailable if the file system hangs.
+func (f *Folder) List() ([]Run, error) { return inTime(f, f.list) }
+
+func (f *Folder) list() ([]Run, error) {
+	entries, err := fs.ReadDir(f.root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, e := range entries {
+		name := cmp.Or(journal.ResultOf(e.Name()), e.Name())
+		if e.IsDir() && valid(name) { // a symbolic link is none
+			names[name] = true
+		}
+	}
+	var all []Run
+	for name := range names {
+		r, err := f.run(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	f.forget(names)
+	slices.SortFunc(all, func(a, b Run) int { return cmp.Compare(a.Place(), b.Place()) })
+	return all, nil
+}
+
+// forget forgets what is not in the folder any more, unless it is being read.
+func (f *Folder) forget(names map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, k := range f.runs {
+		if !names[name] && k.mu.TryLock() {
+			f.remove(name, k)
+			k.mu.Unlock()
+		}
+	}
+}
+
+// remove forgets a run that is locked. The folder is, too.
+func (f *Folder) remove(name string, k *known) {
+	k.drop()
+	k.gone = true
+	delete(f.runs, name)
+}
+
+// locked returns what is known of a run, locked.
+func (f *Folder) locked(name string) *known {
+	for {
+		f.mu.Lock()
+		k := f.runs[name]
+		if k == nil {
+			k = &known{}
+			f.runs[name] = k
+		}
+		f.mu.Unlock()
+		k.mu.Lock() // not within the other, as it may take long
+		if !k.gone {
+			return k
+		}
+		k.mu.Unlock()
+	}
+}
+
+// Run returns a run. It is an error of kind pawl.NotFound if there is none, and pawl.Unavailable if
+// the file system hangs.
+func (f *Folder) Run(name string) (Run, error) {
+	if !valid(name) {
+		return Run{}, none(name)
+	}
+	r, err := inTime(f, func() (Run, error) { return f.run(name) })
+	if errors.Is(err, fs.ErrNotExist) {
+		err = none(name)
+	}
+	return r, err
+}
+
+func none(name string) error {
+	return pawl.Errorf(pawl.NotFound, "there is no load run %.50q", name)
+}
+
+// run returns a run, or fs.ErrNotExist. One that has a result has ended, whatever is left of its
+// journal.
+func (f *Folder) run(name string) (Run, error) {
+	k := f.locked(name)
+	defer k.mu.Unlock()
+	r, err := f.result(name, k)
+	if errors.Is(err, fs.ErrNotExist) {
+		if r, err = f.journal(name, k); errors.Is(err, fs.ErrNotExist) {
+			r, err = f.result(name, k) // it may have taken the place of the journal meanwhile
+		}
+	} else {
+		k.drop()
+	}
+	if errors.Is(err, fs.ErrNotExist) { // anybody may ask for any name
+		f.mu.Lock()
+		f.remove(name, k)
+		f.mu.Unlock()
+	}
+	return r, err
+}
+
+// result returns a run that has a result.
+func (f *Folder) result(name string, k *known) (Run, error) {
+	info, err := f.root.Lstat(name)
+	if err == nil && info.IsDir() {
+		info, err = f.root.Lstat(path.Join(name, summaryFile))
+	} else {
+		err = fs.ErrNotExist
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		k.ended = nil
+		return Run{}, fs.ErrNotExist
+	}
+	if err != nil {
+		return Run{Name: name, State: Damaged, Reason: err.Error()}, nil
+	}
+	if e := k.ended; e != nil && e.size == info.Size() && e.mtime.Equal(info.ModTime()) {
+		return e.run, nil
+	}
+	r := f.read(name, info)
+	k.ended = &ended{r, info.Size(), info.ModTime()}
+	return r, nil
+}
+
+// read reads the summary of a result.
+func (f *Folder) read(name string, info fs.FileInfo) Run {
+	s, err := f.Summary(name)
+	if err != nil {
+		return Run{Name: name, State: Damaged, Begun: info.ModTime().UTC(), Reason: err.Error()}
+	}
+	return ofSummary(name, s)
+}
+
+// journal returns a run that has a journal. That of a controller that is gone is read once.
+func (f *Folder) journal(name string, k *known) (Run, error) {
+	o, err := f.reading(name, k)
+	if err != nil {
+		return Run{}, err
+	}
+	if o.reader == nil {
+		return o.over, nil
+	}
+	alive := o.reader.Alive() // before its lines: none comes after it
+	if err := o.reader.Read(o.state.Take); err != nil {
+		return Run{Name: name, ID: o.info.Run, Load: o.info.Name, State: Damaged, Begun: o.info.Begun, Reason: err.Error()}, nil
+	}
+	r := ofJournal(name, o.info, &o.state)
+	r.Heard, r.Requested = o.reader.Heard().UTC(), o.reader.Requested()
+	if alive {
+		return r, nil
+	}
+	k.drop()
+	if _, err := f.root.Lstat(journal.NameOf(name)); err != nil { // it has just ended
+		return Run{}, fs.ErrNotExist
+	}
+	r.over(o.state.Ended(), o.state.Phase().Start != nil)
+	k.on = &on{info: o.info, state: o.state, over: r}
+	return r, nil
+}
+
+// reading returns the journal of a name, opened anew if it is another one than before, or
+// fs.ErrNotExist. Journals are told apart by what was begun: inodes are used again.
+func (f *Folder) reading(name string, k *known) (*on, error) {
+	folder := journal.NameOf(name)
+	if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
+		k.drop()
+		return nil, fs.ErrNotExist
+	}
+	reader, err := journal.OpenReader(f.root, folder)
+	if err != nil {
+		k.drop()
+		return nil, fs.ErrNotExist // it is none, or has gone
+	}
+	info, err := reader.Info()
+	if o := k.on; o != nil && err == nil && *o.info == *info {
+		return o, reader.Close()
+	}
+	k.drop()
+	if err != nil {
+		_ = reader.Close() // it was only read
+		return nil, fs.ErrNotExist
+	}
+	k.on = &on{reader: reader, info: info}
+	return k.on, nil
+}
+
+// regular are the files of a folder, but for pipes and others that are no regular ones: opening them might
+// wait for ever.
+type regular struct{ root *os.Root }
+
+// Open implements fs.FS.
+func (r regular) Open(name string) (fs.File, error) { return journal.OpenFile(r.root, name) }
+
+// files returns the files of the result of a run.
+func (f *Folder) files(name string) (fs.FS, error) {
+	if !valid(name) {
+		return nil, none(name)
+	}
+	if info, err := f.root.Lstat(name); err != nil || !info.IsDir() {
+		return nil, none(name)
+	}
+	return fs.Sub(regular{f.root}, name)
+}
+
+// Summary returns what the result of a run says of it.
+func (f *Folder) Summary(name string) (*report.Summary, error) {
+	files, err := f.files(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.root.Lstat(path.Join(name, summaryFile)); err == nil && info.Size() > maxSummary {
+		return nil, pawl.Errorf(pawl.Invalid, "%s has more than %d bytes", filepath.Join(name, summaryFile), maxSummary)
+	}
+	return report.ReadSummary(files, name)
+}
+
+// Report reads the result of a run, and evaluates it: that takes as much memory as the records have.
+func (f *Folder) Report(name string) (*report.Report, error) {
+	if err := f.mustHaveEnded(name); err != nil {
+		return nil, err
+	}
+	files, err := f.files(name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := report.ReadFS(files, name)
+	var e *pawl.Error
+	if err != nil && !errors.As(err, &e) {
+		err = &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the result of run %s is damaged", name), Err: err}
+	}
+	return r, err
+}
+
+// mustHaveEnded returns an error of kind pawl.Conflict for a run that has no result.
+func (f *Folder) mustHaveEnded(name string) error {
+	r, err := f.Run(name)
+	switch {
+	case err != nil:
+		return err
+	case r.State.On():
+		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("run %s is on", name), Hint: "follow it, or wait for its end"}
+	case !r.Result && r.State != Damaged:
+		return pawl.Errorf(pawl.Conflict, "run %s has no result: %s", name, r.Reason)
+	}
+	return nil
+}
+
+// Config returns the load file of a run.
+func (f *Folder) Config(name string) ([]byte, error) {
+	return f.file(name, "config.yaml")
+}
+
+// Agents returns what the agents of a run that has no result are, and how far those are that prepare.
+func (f *Folder) Agents(name string) ([]journal.AgentLine, error) {
+	return inTime(f, func() ([]journal.AgentLine, error) {
+		k := f.locked(name)
+		defer k.mu.Unlock()
+		o, err := f.reading(name, k)
+		if err != nil {
+			return nil, none(name)
+		}
+		return o.state.Agents(), nil
+	})
+}
+
+// file returns the contents of a file of a run.
+func (f *Folder) file(name, file string) ([]byte, error) {
+	if !valid(name) {
+		return nil, none(name)
+	}
+	for _, folder := range []string{name, journal.NameOf(name), name} { // it may end meanwhile
+		if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
+			continue
+		}
+		in, err := journal.OpenFile(f.root, path.Join(folder, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+		if err == nil && len(data) > maxFile {
+			err = pawl.Errorf(pawl.Conflict, "%s of run %.50q has more than %d bytes", file, name, maxFile)
+		}
+		return data, err
+	}
+	return nil, pawl.Errorf(pawl.NotFound, "run %.50q has no %s", name, file)
+}
+
+// History calls each with the rows of the trail of a run, until it fails or ctx ends. A last row that a controller
+// has left incomplete as it died is none.
+func (f *Folder) History(ctx context.Context, name string, each func(*audit.Entry) error) error {
+	if _, err := f.Run(name); err != nil {
+		return err
+	}
+	rows, err := f.file(name, "trail.jsonl")
+	if pawl.KindOf(err) == pawl.NotFound { // of an older program
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(rows) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		row := new(audit.Entry)
+		if !bytes.HasSuffix(line, []byte{'\n'}) {
+			return nil
+		}
+		if err := row.UnmarshalJSON(line); err != nil {
+			return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the trail of run %s is damaged", name), Err: err}
+		}
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abort asks for the end of a run that is on. The first request counts.
+func (f *Folder) Abort(name string, q journal.Request) error {
+	r, err := f.Run(name)
+	switch {
+	case err != nil:
+		return err
+	case !r.State.On():
+		return pawl.Errorf(pawl.Conflict, "run %s is not on: it is %s", name, r.State)
+	}
+	reader, err := f.Follow(name)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	if err := reader.Abort(q); err != nil {
+		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the request to end run %s cannot be written", name), Err: err}
+	}
+	return nil
+}
+
+// Follow opens the journal of a run. It is an error of kind pawl.NotFound if it has none, or none any
+// more.
+func (f *Folder) Follow(name string) (*journal.Reader, error) {
+	if !valid(name) {
+		return nil, none(name)
+	}
+	return journal.OpenReader(f.root, journal.NameOf(name))
+}

@@ -1,0 +1,344 @@
+package s3_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/internal/lab/s3test"
+	"github.com/pawl-dev/pawl/internal/load/s3"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	s3test.Remove()
+	os.Exit(code)
+}
+
+// contents is what tests upload.
+func contents(n int) s3.Body {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i ^ i>>8 ^ i>>16)
+	}
+	return func(at int64, n int) []byte { return b[at : at+int64(n)] }
+}
+
+// get returns what a get yields.
+func get(c *s3.Client, key string, offset, n, want int64) ([]byte, error) {
+	var all []byte
+	got, err := c.Get(key, offset, n, want, make([]byte, 64<<10), func(at int64, b []byte) error {
+		if at != offset+int64(len(all)) {
+			return fmt.Errorf("a piece at %d, want %d", at, offset+int64(len(all)))
+		}
+		all = append(all, b...)
+		return nil
+	})
+	if err == nil && got != int64(len(all)) {
+		err = fmt.Errorf("got %d bytes in pieces, and %d in all", len(all), got)
+	}
+	return all, err
+}
+
+// TestOperations: all operations on a store that checks signatures by the SDK of Amazon, with and without TLS,
+// hashed contents, and the key of a session; with keys that have to be encoded (L9).
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	plain := s3test.Start(t)
+	secure := s3test.Start(t, "-tls", filepath.Join(t.TempDir(), "ca.pem"))
+	for name, c := range map[string]*s3.Client{
+		"plain":  plain.Client(t),
+		"hashed": plain.Client(t, func(c *s3.Config) { c.SignPayload = true }),
+		"session": plain.Client(t, func(c *s3.Config) {
+			c.Credentials, _ = s3.NewCredentials(s3test.SessionID, s3test.Secret, s3test.Token)
+		}),
+		"TLS": secure.Client(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			operate(t, c, name+"/a b+c&d=e%2F~é/")
+		})
+	}
+}
+
+func operate(t *testing.T, c *s3.Client, prefix string) {
+	for _, size := range []int{0, 1, 16 << 10, 16<<10 + 1, 1 << 20, 6 << 20} { // the last one in parts
+		key, body := fmt.Sprint(prefix, size), contents(size)
+		if err := c.Put(key, int64(size), body); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := c.Head(key); err != nil || n != int64(size) {
+			t.Errorf("%d bytes: %d, %v", size, n, err)
+		}
+		if got, err := get(c, key, 0, -1, int64(size)); err != nil || !bytes.Equal(got, body(0, size)) {
+			t.Errorf("%d bytes: got %d, %v", size, len(got), err)
+		}
+		if size < 2 {
+			continue
+		}
+		from, n := int64(size/3), int64(size/2)
+		if got, err := get(c, key, from, n, n); err != nil || !bytes.Equal(got, body(from, int(n))) {
+			t.Errorf("%d bytes from %d: got %d, %v", n, from, len(got), err)
+		}
+	}
+	list(t, c, prefix)
+	if err := errors.Join(c.Delete(prefix+"1"), c.Delete(prefix+"1")); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Head(prefix + "1"); s3.KindOf(err) != s3.NotFound {
+		t.Error(err)
+	}
+	if all, _, err := c.Uploads(prefix, s3.Upload{}); err != nil || len(all) > 0 {
+		t.Errorf("uploads that are neither complete nor aborted: %v, %v", all, err)
+	}
+}
+
+// list lists the objects of operate, in pages.
+func list(t *testing.T, c *s3.Client, prefix string) {
+	s3test.Put(t, c, prefix+"below/1", "x")
+	for _, flat := range []bool{false, true} {
+		var got []string
+		for next, first := "", true; first || next != ""; first = false {
+			p, err := c.List(prefix, next, flat, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Keys) > 2 {
+				t.Errorf("a page of %d", len(p.Keys))
+			}
+			got, next = append(got, p.Keys...), p.Next
+		}
+		want := []string{"0", "1", "1048576", "16384", "16385", "6291456"}
+		if !flat {
+			want = append(want, "below/1")
+		}
+		for i := range want {
+			want[i] = prefix + want[i]
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("flat %v: %s", flat, diff)
+		}
+	}
+}
+
+// TestUploads: all uploads that are under way are listed, over pages, and those of other prefixes are not (L9).
+func TestUploads(t *testing.T) {
+	t.Parallel()
+	c := s3test.Start(t).Client(t)
+	want := map[s3.Upload]bool{}
+	for i := range 1100 { // a page has 1000
+		key := fmt.Sprintf("ours/%d", i/2)
+		id, err := s3.Create(c, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[s3.Upload{Key: key, ID: id}] = true
+	}
+	if _, err := s3.Create(c, "theirs/1"); err != nil {
+		t.Fatal(err)
+	}
+	got, pages := map[s3.Upload]bool{}, 0
+	for after := (s3.Upload{}); pages == 0 || after.Key != ""; pages++ {
+		page, next, err := c.Uploads("ours/", after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range page {
+			got[u] = true
+		}
+		after = next
+	}
+	if diff := cmp.Diff(want, got); diff != "" || pages != 2 {
+		t.Errorf("%d uploads in %d pages", len(got), pages)
+	}
+	for u := range want {
+		if err := c.Abort(u.Key, u.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := s3test.Uploads(t, c); len(left) != 1 || left[0].Key != "theirs/1" {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestRefusals: what a store refuses has its code, no secret is in an error though the store quotes them, and the
+// next request is as good as any (L9).
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	other, _ := s3.NewCredentials(s3test.SessionID, s3test.Secret, "another-token")
+	for name, test := range map[string]struct {
+		client *s3.Client
+		kind   s3.Kind
+		code   string
+	}{
+		"no such bucket": {s.Client(t, func(c *s3.Config) { c.Bucket = "other" }), s3.NotFound, "NoSuchBucket"},
+		"another token":  {s.Client(t, func(c *s3.Config) { c.Credentials = other }), s3.Denied, "SignatureDoesNotMatch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 2 {
+				err := test.client.Put("key", 1<<20, contents(1<<20))
+				var e *s3.Error
+				if !errors.As(err, &e) || e.Kind != test.kind || e.Code != test.code {
+					t.Error(err)
+				}
+				for _, text := range []string{s3test.Secret, s3test.SessionID, "another-token"} {
+					if strings.Contains(err.Error(), text) {
+						t.Errorf("%q is in an error: %v", text, err)
+					}
+				}
+			}
+		})
+	}
+	store := s3.StoreOf(s.Client(t, func(c *s3.Config) { c.Credentials = other }))
+	for _, v := range []any{other, &other, struct{ C s3.Credentials }{other}, struct{ c s3.Credentials }{other}, store, *store, s3.SignerOf(store.Client())} {
+		if text := fmt.Sprintf("%v %+v %#v %s", v, v, v, v); strings.Contains(text, "s3cr3t") || strings.Contains(text, "token") {
+			t.Errorf("%T: %s", v, text)
+		}
+	}
+}
+
+// TestTroubles: whatever happens to a request, it ends with an error of the right kind, and the one after it succeeds
+// (L9).
+func TestTroubles(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	for name, test := range map[string]struct {
+		trouble s3test.Trouble
+		kind    s3.Kind
+		gets    bool // it happens to contents only
+	}{
+		"stall":     {s3test.Stall, s3.TimedOut, false},
+		"reset":     {s3test.Reset, s3.Connection, false},
+		"hangup":    {s3test.Hangup, s3.Connection, false},
+		"slow down": {s3test.SlowDown, s3.Throttled, false},
+		"half":      {s3test.Half, s3.Connection, true},
+		"short":     {s3test.Short, s3.Mismatch, true},
+		"whole":     {s3test.Whole, s3.Mismatch, true},
+		"long":      {s3test.Long, s3.Mismatch, true},
+		"shifted":   {s3test.Shifted, s3.Mismatch, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var on atomic.Bool
+			url := s.Proxy(t, func(*http.Request) s3test.Trouble {
+				if on.Load() {
+					return test.trouble
+				}
+				return s3test.None
+			})
+			c := s3test.Client(t, url, func(c *s3.Config) { c.Timeout = 300 * time.Millisecond })
+			key, body := name, contents(6<<20)
+			calls := map[string]func() error{
+				"get": func() error { _, err := get(c, key, 5, 1<<19, 1<<19); return err },
+				"put": func() error { return c.Put(key, 1<<20, body) }, "parts": func() error { return c.Put(key, 6<<20, body) },
+				"head": func() error { _, err := c.Head(key); return err }, "delete": func() error { return c.Delete("other") },
+				"list": func() error { _, err := c.List("", "", true, 10); return err },
+			}
+			if err := calls["put"](); err != nil {
+				t.Fatal(err)
+			}
+			for call, f := range calls {
+				if test.gets && call != "get" {
+					continue
+				}
+				on.Store(true)
+				if err := f(); s3.KindOf(err) != test.kind {
+					t.Errorf("%s: %v", call, err)
+				}
+				on.Store(false)
+				if err := f(); err != nil {
+					t.Errorf("%s after the trouble: %v", call, err)
+				}
+			}
+		})
+	}
+}
+
+// TestServerGone: a connection that the store has closed meanwhile is replaced, and a store that is gone is an error
+// at once.
+func TestServerGone(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	c := s.Client(t)
+	s3test.Put(t, c, "key", "x")
+	s.Kill()
+	if err := c.Delete("key"); s3.KindOf(err) != s3.Connection {
+		t.Error(err)
+	}
+	again := s3test.Start(t, "-listen", s.Address())
+	if _, err := c.Head("key"); s3.KindOf(err) != s3.NotFound {
+		t.Error(err)
+	}
+	again.Kill()
+	s3test.Start(t, "-listen", s.Address())
+	if _, err := c.Head("key"); s3.KindOf(err) != s3.NotFound {
+		t.Errorf("on a connection of the server before: %v", err)
+	}
+}
+
+// TestUntrusted: a certificate that nobody vouches for is refused.
+func TestUntrusted(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t, "-tls", filepath.Join(t.TempDir(), "ca.pem"))
+	if _, err := s.Client(t, func(c *s3.Config) { c.CA = nil }).Head("key"); s3.KindOf(err) != s3.Connection || !strings.Contains(err.Error(), "certificate") {
+		t.Error(err)
+	}
+}
+
+// TestCredentials: credentials come from values or a profile of a file, and anything else is an error.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	file := "# comment\n[default]\naws_access_key_id = A\naws_secret_access_key=B\n\n[ other ]\naws_access_key_id = C\naws_secret_access_key = D\naws_session_token = E=F\n[half]\naws_access_key_id = G\n"
+	want, _ := s3.NewCredentials("C", "D", "E=F")
+	if got, err := s3.SharedCredentials(file, "other"); err != nil || !s3.Same(got, want) {
+		t.Error(err)
+	}
+	for _, profile := range []string{"half", "none"} {
+		if _, err := s3.SharedCredentials(file, profile); err == nil {
+			t.Errorf("%s: no error", profile)
+		}
+	}
+	if _, err := s3.NewCredentials("", "", ""); !errors.Is(err, s3.ErrNoCredentials) {
+		t.Error(err)
+	}
+	if _, err := s3.NewCredentials("A", "B\r\nX-Other: 1", ""); err == nil {
+		t.Error("a secret with a line break is taken")
+	}
+}
+
+// TestLocation: URLs of buckets, and what is none.
+func TestLocation(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]s3.Location{
+		"https://S3.example.com:443/bench/": {Endpoint: "https://s3.example.com", Bucket: "bench"},
+		"http://[::1]:9000/bench/a/b":       {Endpoint: "http://[::1]:9000", Bucket: "bench", Prefix: "a/b"},
+		"https://h/bench/team%2541/a b%3Fé": {Endpoint: "https://h", Bucket: "bench", Prefix: "team%41/a b?é"},
+		"https://h/bench?path_style=false":  {Endpoint: "https://h", Bucket: "bench", HostStyle: true},
+	} {
+		got, err := s3.ParseLocation(text)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", text, err, diff)
+		}
+		if again, err := s3.ParseLocation(got.URL()); err != nil || again != got {
+			t.Errorf("%s: %v %v", got.URL(), again, err)
+		}
+	}
+	for _, bad := range []string{"", "bench", "s3://bench", "ftp://host/bench", "https://host", "https://host/BENCH", "https://u:secret@host/bench", "https://host/bench?x=1", "https://host/bench/../other", "https://host/bench/a//b", "https:///bench", "https://ho st/bench"} {
+		if l, err := s3.ParseLocation(bad); err == nil {
+			t.Errorf("%q: %+v", bad, l)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Error(err)
+		}
+	}
+}
