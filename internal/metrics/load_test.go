@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,9 +81,10 @@ func TestLoadsThatHang(t *testing.T) {
 			m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			return w.Body.String()
 		}
-		lists, hangs := 0, make(chan struct{})
+		var lists atomic.Int32
+		hangs := make(chan struct{})
 		m.WatchLoads(func() ([]results.Run, error) {
-			lists++
+			lists.Add(1)
 			<-hangs
 			return []results.Run{{State: results.Lost}}, nil
 		})
@@ -92,8 +94,8 @@ func TestLoadsThatHang(t *testing.T) {
 				t.Error(text)
 			}
 		}
-		if took := time.Since(begun); lists != 1 || took > 7*time.Second {
-			t.Errorf("%d lists, in %s", lists, took)
+		if took := time.Since(begun); lists.Load() != 1 || took > 7*time.Second {
+			t.Errorf("%d lists, in %s", lists.Load(), took)
 		}
 		close(hangs)
 		synctest.Wait()
@@ -102,13 +104,13 @@ func TestLoadsThatHang(t *testing.T) {
 				t.Error(text)
 			}
 		}
-		if lists != 1 {
-			t.Errorf("%d lists", lists)
+		if lists.Load() != 1 {
+			t.Errorf("%d lists", lists.Load())
 		}
 		time.Sleep(2 * time.Second)
 		read()
-		if lists != 2 {
-			t.Errorf("%d lists", lists)
+		if lists.Load() != 2 {
+			t.Errorf("%d lists", lists.Load())
 		}
 	})
 }
