@@ -14,11 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/exchange"
 )
 
-// maxPooled is the largest buffer, in bytes, that is kept for another answer.
+// maxPooled is the largest buffer, in bytes, that is kept for another response.
 const maxPooled = 1 << 20
 
-// answers are buffers for the answers to exchanges.
-var answers = sync.Pool{New: func() any { return new([]byte) }}
+// responseBuffers are those of the responses to exchanges.
+var responseBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // strictJSON reads one value of JSON that is UTF-8 and names no key of an object twice.
 var strictJSON = huma.Format{
@@ -27,10 +27,10 @@ var strictJSON = huma.Format{
 		if !is {
 			return huma.DefaultJSONFormat.Marshal(w, v)
 		}
-		text := answers.Get().(*[]byte)
+		text := responseBuffers.Get().(*[]byte)
 		defer func() {
 			if cap(*text) <= maxPooled {
-				answers.Put(text)
+				responseBuffers.Put(text)
 			}
 		}()
 		*text = append(a.AppendJSON((*text)[:0]), '\n')

@@ -68,8 +68,11 @@ func outcome(name []byte) string {
 	return all[i]
 }
 
-// stepMark occurs once in each step of an answer, or more often.
+// stepMark occurs at least once in each step of a response. The inputs of steps may have it, too, so
+// room is made for maxRoom steps at most before they are read.
 var stepMark = []byte(`"step_id":`)
+
+const maxRoom = 1000
 
 // QuickAnswer reads an answer that is written as usual, or returns nil.
 func QuickAnswer(text []byte) *Answer {
@@ -79,7 +82,7 @@ func QuickAnswer(text []byte) *Answer {
 		case "state":
 			a.State = s.string()
 		case "steps":
-			a.Steps = make([]Step, 0, bytes.Count(text, stepMark))
+			a.Steps = make([]Step, 0, min(bytes.Count(text, stepMark), maxRoom))
 			s.list(func() { a.Steps = append(a.Steps, Step{}); s.step(&a.Steps[len(a.Steps)-1]) })
 		case "results":
 			a.Results = s.strings()
