@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -503,27 +504,29 @@ func TestForcedEnd(t *testing.T) {
 // TestUnreadableRequest: a request that cannot be read is logged, and not again and again.
 func TestUnreadableRequest(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "result")
-	j, err := open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	close(j.stop)
-	j.wg.Wait()
-	var logged strings.Builder
-	j.stop, j.Log = make(chan struct{}), slog.New(slog.NewTextHandler(&logged, nil))
-	path := filepath.Join(j.Path(), abortFile)
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	j.wg.Go(j.watch)
-	time.Sleep(4 * abortEvery)
-	if err := j.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := strings.Count(logged.String(), "level=WARN"); n != 1 {
-		t.Errorf("%d warnings: %s", n, logged.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "result")
+		j, err := open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(j.stop)
+		j.wg.Wait()
+		var logged strings.Builder
+		j.stop, j.Log = make(chan struct{}), slog.New(slog.NewTextHandler(&logged, nil))
+		path := filepath.Join(j.Path(), abortFile)
+		if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j.wg.Go(j.watch)
+		time.Sleep(4 * abortEvery)
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(logged.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d warnings: %s", n, logged.String())
+		}
+	})
 }
 
 // TestPipes: what is no regular file is not opened, which could wait for ever.
