@@ -65,11 +65,15 @@ func secure(l net.Listener, file string) (net.Listener, error) {
 
 var zeros = make([]byte, 1<<20)
 
-// null discards the body of a request, and sends the range that it asks for.
+// null discards the body of a request, and sends the range that it asks for. Its lists are empty.
 func null(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // a client that is gone gets no response
 	w.Header().Set("ETag", `"0"`)
 	w.Header().Set("Last-Modified", "Fri, 01 Jan 2021 00:00:00 GMT")
+	if r.URL.Query().Has("list-type") {
+		_, _ = io.WriteString(w, "<ListBucketResult/>")
+		return
+	}
 	var first, last int
 	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &first, &last); err == nil {
 		n := min(last-first+1, len(zeros))
