@@ -76,23 +76,19 @@ const (
 func claimSQL(heads, ready, jobHeads, pending, steps, jobs string) string {
 	return fmt.Sprintf(`with %sc as materialized (%s),
 want as materialized (select greatest($2::bigint - (select count(*) from c), $5::bigint) as jobs),
-%sp as materialized (%s),
-r as materialized (
-  select %s, s.place as s_place, %s, j.place as j_place, j.inputs, j.metadata from p j cross join lateral
-    (select *, ctid as place from step where step.job = j.id and state = 'pending' and unmet = 0 order by ord offset 0) s
-)
+%sp as materialized (%s)
 select %s, c.place, %d, %s, j.place, case when first then j.inputs end, case when first then j.metadata end, ''
 from (select *, lag(job) over () is distinct from job as first from c) c
   cross join lateral (select *, ctid as place from job where job.id = c.job offset 0) j
 union all
-select %s, s_place, %d, %s, j_place, case when first then inputs end, case when first then metadata end, ''
-from (select *, lag(s_job) over () is distinct from s_job as first from r) r
+select %s, s.place, %d, %s, j.place, case when first then j.inputs end, case when first then j.metadata end, ''
+from p j cross join lateral (select *, ctid as place, lag(ord) over (order by ord) is null as first from step where step.job = j.id and state = 'pending' and unmet = 0 offset 0) s
 union all
 select %s, null, %d, %s, null, null, null, concat_ws(' ', (extract(epoch from statement_timestamp()) * 1000000)::bigint,
   (select count(*) from c), (select count(*) from p), %s)`,
-		heads, ready, jobHeads, pending, shaped("s.* as s_*", stepTable.plain), shaped("j.* as j_*", jobTable.plain),
+		heads, ready, jobHeads, pending,
 		names("c", stepTable.plain), claimsStep, names("j", jobTable.plain),
-		shaped("s_*", stepTable.plain), claimsStart, shaped("j_*", jobTable.plain),
+		names("s", stepTable.plain), claimsStart, names("j", jobTable.plain),
 		nulls(stepTable.plain), claimsSeen, nulls(jobTable.plain), steps+", "+jobs)
 }
 

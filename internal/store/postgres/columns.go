@@ -132,15 +132,6 @@ func names(alias string, cs []column) string {
 	return strings.Join(list, ", ")
 }
 
-// shaped repeats a pattern for each column, with the name in place of *.
-func shaped(pattern string, cs []column) string {
-	list := make([]string, len(cs))
-	for i, c := range cs {
-		list[i] = strings.ReplaceAll(pattern, "*", c.name)
-	}
-	return strings.Join(list, ", ")
-}
-
 // given turns one array parameter per column, counted from $1, into rows. Arrays of one length
 // in a select list are read side by side, at a third of the cost of a function in FROM.
 func given(cs []column) string {

@@ -41,7 +41,7 @@ func ownSettings(pc *pgxpool.Config) (*pgxpool.Config, error) {
 	conn.Tracer, conn.OnNotice, conn.OnNotification, conn.AfterConnect = nil, nil, nil, nil
 	reachBy(&conn.Config, conn.DialFunc)
 	pc.MinConns, pc.MinIdleConns = 0, 0
-	pc.PrepareConn, pc.AfterRelease, pc.BeforeClose, pc.ShouldPing = nil, nil, nil, nil
+	pc.AfterConnect, pc.PrepareConn, pc.AfterRelease, pc.BeforeClose, pc.ShouldPing = nil, nil, nil, nil, nil
 	pc.BeforeAcquire = nil //lint:ignore SA1019 a pool may still have it
 	return pc, nil
 }

@@ -144,9 +144,6 @@ func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool
 	pc.MaxConns = int32(conns)
 	db.tune(pc.ConnConfig)
 	pc.PingTimeout = sessionLimit // for an idle connection; otherwise the ping may delay Close for a minute
-	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		return prepare(ctx, conn.PgConn(), statements)
-	}
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, connectError(err)

@@ -36,7 +36,7 @@
 //   - DB is a handle: a pool for transactions, one for reads outside of them (views.go,
 //     trails.go), a session, a wire and a listener. Schema is the tables of a database of
 //     any version, for migrations (schema.go).
-//   - statement (statements.go) is SQL that each connection prepares once. pipe sends
+//   - statement (pipe.go) is SQL that a connection prepares with its first call. pipe sends
 //     several in one round trip. cursor reads results in binary form, by column order.
 //   - reading holds the Facts of a query and the versions of its rows; writing holds
 //     Changes in the form that the server accepts.

@@ -7,14 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // A fused transaction is a single statement: it verifies, writes, and returns its stamp. The
 // report of one step is such a transaction, and so is a submission to a known worker; fused,
 // it costs the server a quarter less. The parts, and so the statement, vary; each statement is
-// made, and prepared on a connection, when it is first used.
+// made when it is first used.
 
 const (
 	// fewEntries is up to how many rows of the trail are written with a parameter per value,
@@ -130,7 +128,7 @@ func (w *writing) condense(b *fusedStatements) {
 	}
 	if s := b.of(w.calls); s != nil {
 		w.fused = true
-		w.calls = append(w.calls[:0], call{statement: s, late: true, params: w.values, row: w.stamp.read})
+		w.calls = append(w.calls[:0], call{statement: s, params: w.values, row: w.stamp.read})
 	}
 }
 
@@ -179,38 +177,4 @@ func fused(calls []call) string {
 	}
 	return fmt.Sprintf("with %s select pg_current_xact_id(), %s, 1 / (count(*) = %d)::int from (%s) n",
 		strings.Join(with, ", "), clock, len(found), strings.Join(found, " union all "))
-}
-
-// latePrepared returns the names of the statements prepared late on a connection.
-func latePrepared(conn *pgconn.PgConn) map[string]bool {
-	const key = "pawl prepared"
-	m, ok := conn.CustomData()[key].(map[string]bool)
-	if !ok {
-		m = make(map[string]bool)
-		conn.CustomData()[key] = m
-	}
-	return m
-}
-
-// prepareLate sends the statements that must be prepared before the calls, in the same round
-// trip.
-func (p *pipe) prepareLate(line *pgconn.Pipeline, calls []call) (unprepared []string) {
-	for i := range calls {
-		if s := calls[i].statement; calls[i].late && !latePrepared(p.conn)[s.name] {
-			line.SendPrepare(s.name, s.sql, nil)
-			unprepared = append(unprepared, s.name)
-		}
-	}
-	return unprepared
-}
-
-// prepared reads the results of prepareLate.
-func (p *pipe) prepared(line *pgconn.Pipeline, unprepared []string) error {
-	for _, name := range unprepared {
-		if _, err := line.GetResults(); err != nil {
-			return fmt.Errorf("prepare %s: %w", name, err)
-		}
-		latePrepared(p.conn)[name] = true
-	}
-	return nil
 }

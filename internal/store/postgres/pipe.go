@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A statement is prepared once per connection, and sent in binary form.
+// A statement is prepared on each connection that uses it, with its first call there: most
+// connections use few of them. Parameters and results are binary.
 type statement struct {
 	name string
 	sql  string
@@ -42,7 +44,6 @@ const answerSoon = 5 * time.Millisecond
 type call struct {
 	statement *statement
 	part      *part // what the statement is in a fused one; nil: nothing
-	late      bool  // the statement is prepared by the first call of each connection
 	params    [][]byte
 	row       func(*cursor) // nil: rows are dropped
 	tag       *pgconn.CommandTag
@@ -70,7 +71,7 @@ func (p *pipe) run(ctx context.Context) error {
 	if sends {
 		buffer.lend(p.conn, calls)
 	}
-	unprepared := p.prepareLate(line, calls)
+	unprepared := p.prepare(line, calls)
 	for i := range calls {
 		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
 	}
@@ -149,20 +150,37 @@ func (p *pipe) read(c *call, cur *cursor) {
 	}
 }
 
-// prepare prepares the statements on a new connection, in one round trip.
-func prepare(ctx context.Context, conn *pgconn.PgConn, list []*statement) error {
-	line := conn.StartPipeline(ctx)
-	for _, s := range list {
-		line.SendPrepare(s.name, s.sql, nil)
-	}
-	if err := line.Sync(); err != nil {
-		return errors.Join(err, line.Close())
-	}
-	for _, s := range list {
-		if _, err := line.GetResults(); err != nil {
-			_ = line.Close()
-			return fmt.Errorf("prepare %s: %w", s.name, err)
+// prepare sends the statements that are not prepared yet, before the calls and in the same
+// round trip.
+func (p *pipe) prepare(line *pgconn.Pipeline, calls []call) (unprepared []*statement) {
+	known := preparedOn(p.conn)
+	for i := range calls {
+		if s := calls[i].statement; !known[s] && !slices.Contains(unprepared, s) {
+			line.SendPrepare(s.name, s.sql, nil)
+			unprepared = append(unprepared, s)
 		}
 	}
-	return line.Close()
+	return unprepared
+}
+
+// prepared reads the results of prepare.
+func (p *pipe) prepared(line *pgconn.Pipeline, unprepared []*statement) error {
+	for _, s := range unprepared {
+		if _, err := line.GetResults(); err != nil {
+			return fmt.Errorf("prepare %s: %w", s.name, err)
+		}
+		preparedOn(p.conn)[s] = true
+	}
+	return nil
+}
+
+// preparedOn returns the statements that are prepared on a connection.
+func preparedOn(conn *pgconn.PgConn) map[*statement]bool {
+	const key = "pawl prepared"
+	m, ok := conn.CustomData()[key].(map[*statement]bool)
+	if !ok {
+		m = make(map[*statement]bool)
+		conn.CustomData()[key] = m
+	}
+	return m
 }

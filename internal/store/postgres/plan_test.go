@@ -82,6 +82,7 @@ func checkConditions(t *testing.T, conn *pgxpool.Conn, s *statement, plan string
 
 func explain(t *testing.T, conn *pgxpool.Conn, s *statement) string {
 	t.Helper()
+	prepare(t, conn, s)
 	ctx := context.Background()
 	var params int
 	if err := conn.QueryRow(ctx, "select coalesce(cardinality(parameter_types), 0) from pg_prepared_statements where name = $1", s.name).Scan(&params); err != nil {
@@ -149,9 +150,6 @@ func TestABeatReadsStopsAlone(t *testing.T) {
 	}
 	defer conn.Release()
 	s := &statement{"beat", beat}
-	if err := prepare(t.Context(), conn.Conn().PgConn(), []*statement{s}); err != nil {
-		t.Fatal(err)
-	}
 	want := `using step_stop on step\b.*\n\s+Index Cond: \(worker = \$1\)`
 	if plan := explain(t, conn, s); !regexp.MustCompile(want).MatchString(plan) {
 		t.Errorf("the plan of a beat:\n%s", plan)
@@ -172,9 +170,6 @@ func TestAStretchReadsWhatItReturns(t *testing.T) {
 	}
 	defer conn.Release()
 	s := &statement{"stretch", stretch}
-	if err := prepare(t.Context(), conn.Conn().PgConn(), []*statement{s}); err != nil {
-		t.Fatal(err)
-	}
 	plan := explain(t, conn, s)
 	for _, want := range []string{`Index Scan using running_pkey on running\b.*\n\s+Index Cond: \(id >= `, `Incremental Sort`, `Index Scan using job_pkey on job\b.*\n\s+Index Cond: \(id = k.job\)`} {
 		if !regexp.MustCompile(want).MatchString(plan) {
@@ -211,9 +206,6 @@ func TestFusedPlansUseIndexes(t *testing.T) {
 			}
 			defer conn.Release()
 			s := db.fusedStatements.of(calls)
-			if err := prepare(t.Context(), conn.Conn().PgConn(), []*statement{s}); err != nil {
-				t.Fatal(err)
-			}
 			plan := explain(t, conn, s)
 			want := `(?s)LockRows.*Index Cond: \(id = \$2\).*Update on job.*Index Cond: \(id = \$4\).*Update on step.*Index Cond: \(\(job = .*Update on step.*Index Cond: \(\(job = .*Append\s.*p0.*p1.*p2.*p3`
 			if !regexp.MustCompile(want).MatchString(plan) || strings.Contains(plan, "Seq Scan") {

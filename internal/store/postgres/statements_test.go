@@ -1,6 +1,25 @@
 package postgres
 
-// statements are prepared on every connection of the pool.
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// prepare prepares a statement on a connection, unless it is.
+func prepare(t *testing.T, conn *pgxpool.Conn, s *statement) {
+	t.Helper()
+	known := preparedOn(conn.Conn().PgConn())
+	if known[s] {
+		return
+	}
+	known[s] = true
+	if _, err := conn.Conn().PgConn().Prepare(t.Context(), s.name, s.sql, nil); err != nil {
+		t.Fatalf("prepare %s: %v", s.name, err)
+	}
+}
+
+// statements are all statements of write transactions.
 var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning, newJob, newStep, newFed, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone)...),
 	begin, rollback, commit, now,
 	lockPools, countPools, limitWait, takeKeys, waitOn, limitRecalled, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
