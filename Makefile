@@ -53,11 +53,21 @@ ENGINE_LARGE = HeavySubmissions|WideFanOut
 # The others, and the tests that kill processes, take minutes.
 SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|steps|verify)$$
 
-CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) internal/decide internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
+CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) $(ON_DISK) internal/decide internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
 
 check: export PAWL_TEST_POSTGRES = none
 
-.PHONY: help build demo check test race lint generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+# The inner loop keeps temporary files in memory where programs may be run from there and 4 GiB
+# are free: it makes and deletes thousands. `make test` keeps them on the disk, and the load engine
+# needs direct I/O, which memory has not.
+MEMORY = $(shell awk '$$2 == "/dev/shm" && $$3 == "tmpfs" && $$4 !~ /noexec/' /proc/mounts 2>/dev/null | grep -q . && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4194304 { print "/dev/shm" }')
+ON_DISK = internal/load/workload
+check-most check-sqlite: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
+
+# A million jobs and more are on the disk.
+verify soak: export TMPDIR := $(or $(TMPDIR),/tmp)
+
+.PHONY: help build demo check check-vet check-most check-sqlite check-disk check-engine check-decide check-scripts test test-most test-rest race lint generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -69,16 +79,38 @@ demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml
 
 check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without PostgreSQL and the race detector
+	@$(MAKE) -j2 check-most check-vet check-sqlite check-disk check-engine check-decide check-scripts
+
+check-vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
+
+check-most: # the longest, so it comes first
 	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(call subtests,postgres)' $(CHECKED)
-	$(GO) test -vet=off -skip ReadSetsAreNotTooLarge ./internal/decide -twin.cases 2000
+
+check-disk:
+	$(GO) test -vet=off $(addprefix ./,$(ON_DISK))
+
+check-sqlite:
 	$(GO) test -vet=off -skip '$(SQLITE_LARGE)' ./internal/store/sqlite
+
+check-engine:
 	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
+
+check-decide:
+	$(GO) test -vet=off -skip ReadSetsAreNotTooLarge ./internal/decide -twin.cases 2000
+
+check-scripts:
 	$(GO) test -vet=off -run '$(SCRIPTS)' ./cmd/pawl
 
 test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race detector where there is a C compiler
-	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off -timeout 40m $(OTHERS)
+	@$(MAKE) -j2 test-most test-rest
+
+# Many tests wait for timeouts and for other processes, so more packages run at once than there are cores.
+test-most:
+	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off -p 3 -timeout 40m $(OTHERS)
+
+test-rest:
 	$(GO) test -vet=off $(addprefix ./,$(PURE) $(BUBBLES))
 	$(GO) test -vet=off -run RandomRequests ./internal/api -random.requests 20000
 	$(GO) test $(RACE) -vet=off -run Concurrent ./workflow

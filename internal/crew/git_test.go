@@ -53,7 +53,8 @@ func newEstate(t *testing.T, files int) *estate {
 
 func (e *estate) run(dir string, args ...string) string {
 	e.t.Helper()
-	out, err := git(e.t.Context(), dir, gitConfig, args...)
+	// A commit would start two more processes, which look for maintenance to do.
+	out, err := git(e.t.Context(), dir, gitConfig, append([]string{"-c", "maintenance.auto=false"}, args...)...)
 	if err != nil {
 		e.t.Fatalf("git %v: %v", args, err)
 	}

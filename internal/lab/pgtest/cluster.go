@@ -32,8 +32,9 @@ type Cluster struct {
 }
 
 // Start makes a cluster in a new folder and waits until it responds. Without durable the
-// server does not flush to disk: for tests. With durable every commit reaches the disk, as in
-// production: for benchmarks.
+// server does not flush to disk, and its folder is in memory if there is room: for tests. With
+// durable every commit reaches the disk, as in production: for benchmarks, and for tests that kill
+// the server.
 func Start(ctx context.Context, durable bool) (*Cluster, error) {
 	bin, err := Binaries()
 	if err != nil {
@@ -81,7 +82,11 @@ func (c *Cluster) makeFolder() error {
 	if err := c.pickAccount(); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "pawl-postgres-")
+	parent := ""
+	if !c.durable {
+		parent = scratch()
+	}
+	dir, err := os.MkdirTemp(parent, "pawl-postgres-")
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -36,6 +38,9 @@ func TestStopRemovesTheCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want := cmp.Or(scratch(), os.TempDir()); filepath.Dir(c.dir) != want {
+		t.Errorf("the cluster is in %s, want %s", c.dir, want)
+	}
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +59,9 @@ func TestACommitOutlivesTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Stop()
+	if filepath.Dir(c.dir) != os.TempDir() {
+		t.Errorf("a durable cluster is in %s, want %s", c.dir, os.TempDir())
+	}
 	for _, statement := range []string{"create table kept (n int)", "insert into kept values (7)"} {
 		if err := admin(c.URL, statement); err != nil {
 			t.Fatal(err)

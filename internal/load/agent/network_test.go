@@ -142,7 +142,7 @@ func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	p := newProxy(t, s.address)
-	dial(t, p.address).greet(500).begin(endless)
+	dial(t, p.address).greet(2000).begin(endless) // long enough to begin on a busy machine
 	p.freeze()
 	s.lost()
 }
