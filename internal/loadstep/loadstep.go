@@ -158,7 +158,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	}()
 	s.note("run %s of load %s", s.id, test.Name)
 	run, failed := controller.Run(forced, controller.Config{
-		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved,
+		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved, Recorded: j.Recorded,
 		Changed: func(v controller.View) { j.Changed(v); s.changed(v) }, Interval: func(i controller.Interval) { j.Interval(i); s.interval(i) },
 	})
 	ended := end(forced)
