@@ -117,7 +117,8 @@ func orNever(t time.Time) pawl.Timestamp {
 	return pawl.Timestamp(t.UnixMicro())
 }
 
-func loadRunOf(r *results.Run) LoadRun {
+// LoadRunOf returns a run as it is shown.
+func LoadRunOf(r *results.Run) LoadRun {
 	v := LoadRun{Name: r.Name, Run: orNothing(r.ID), Load: orNothing(r.Load), State: r.State, Reason: orNothing(r.Reason), Partial: r.Partial, Violations: r.Violations,
 		Agents: r.Agents, BegunAt: orNever(r.Begun), EndedAt: orNever(r.Ended), HeardAt: orNever(r.Heard), Seconds: r.Seconds, Total: r.Total}
 	if q := r.Requested; q != nil {
@@ -151,7 +152,7 @@ func (s *Service) listLoadRuns(_ context.Context, in *struct {
 			if len(items) == limit {
 				return items, next, nil
 			}
-			items, next = append(items, loadRunOf(r)), r.Place()
+			items, next = append(items, LoadRunOf(r)), r.Place()
 		}
 		return items, "", nil
 	})
@@ -177,7 +178,7 @@ func loadDetail(f *results.Folder, name string) (*LoadDetail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &LoadDetail{LoadRun: loadRunOf(&r), Thresholds: []LoadThreshold{}, Parts: []LoadPart{}}
+	d := &LoadDetail{LoadRun: LoadRunOf(&r), Thresholds: []LoadThreshold{}, Parts: []LoadPart{}}
 	if config, err := f.Config(r.Name); err == nil {
 		d.Config = strings.ToValidUTF8(string(config), "\ufffd")
 	}
@@ -315,7 +316,7 @@ func (s *Service) abortLoadRun(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &body[LoadRun]{loadRunOf(&r)}, nil
+	return &body[LoadRun]{LoadRunOf(&r)}, nil
 }
 
 // maxEvaluated is how many results are evaluated at once: each is read into memory.
@@ -370,7 +371,7 @@ func (s *Service) compareLoadRuns(_ context.Context, in *struct {
 	}
 	c, err := report.Compare(a, b, in.Force)
 	if err != nil {
-		return nil, pawl.Errorf(pawl.KindOf(err), "%s", err) // the hint of the command line names a flag
+		return nil, err
 	}
 	return &body[report.Comparison]{*c}, nil
 }
