@@ -148,9 +148,6 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	if err != nil {
 		return nil, errors.Join(err, end(forced))
 	}
-	if j.Unwritten != nil {
-		s.note("%v", j.Unwritten)
-	}
 	defer func() {
 		if err := j.Close(); err != nil {
 			s.note("the journal of the run is not complete: %v", err)
@@ -158,7 +155,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	}()
 	s.note("run %s of load %s", s.id, test.Name)
 	run, failed := controller.Run(forced, controller.Config{
-		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved, Recorded: j.Recorded,
+		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Log: s.log(slog.LevelWarn), Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved, Recorded: j.Recorded,
 		Changed: func(v controller.View) { j.Changed(v); s.changed(v) }, Interval: func(i controller.Interval) { j.Interval(i); s.interval(i) },
 	})
 	ended := end(forced)
@@ -189,7 +186,12 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 
 // journal begins the journal of the run, beside its result.
 func (s *step) journal(src []byte, test *spec.Test) (*journal.Journal, error) {
-	return journal.Open(journal.Config{Dir: filepath.Join(s.Results, s.id), Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test})
+	return journal.Open(journal.Config{Dir: filepath.Join(s.Results, s.id), Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test, Log: s.log(slog.LevelWarn)})
+}
+
+// log returns what writes into the notes of the step.
+func (s *step) log(least slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.task.Log.Stream(worker.Notes), &slog.HandlerOptions{Level: least}))
 }
 
 // load reads the file, with the thresholds of the step.
@@ -266,7 +268,7 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Co
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, slog.New(slog.NewTextHandler(s.task.Log.Stream(worker.Notes), nil)))
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, s.log(slog.LevelInfo))
 	}
 	credentials, err := s.Credentials()
 	if err != nil {
