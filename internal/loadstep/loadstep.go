@@ -34,6 +34,7 @@ type Config struct {
 	Program     string                                 // the program pawl, which is also the agents that a step starts
 	Build       string                                 // its name and version, for people
 	Credentials func() (controller.Credentials, error) // for agents that are named
+	Stores      func() ([]string, error)               // the parts of buckets that agents which a step starts may use, as the flag --s3 names them
 }
 
 // An input is the input of a step.
@@ -133,7 +134,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	}()
 	forced, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	targets, end, err := s.agents(ctx)
+	targets, end, err := s.agents(ctx, test)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +260,7 @@ func (s *step) withThresholds(src []byte) ([]byte, error) {
 }
 
 // agents returns the agents of the step, and what ends those that it has started.
-func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Context) error, error) {
+func (s *step) agents(ctx context.Context, test *spec.Test) ([]controller.Target, func(context.Context) error, error) {
 	if len(s.Agents) == 0 {
 		root := s.Root
 		if root != "" {
@@ -268,7 +269,11 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Co
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, s.log(slog.LevelInfo))
+		stores, err := s.stores(test)
+		if err != nil {
+			return nil, nil, err
+		}
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, stores, s.log(slog.LevelInfo))
 	}
 	credentials, err := s.Credentials()
 	if err != nil {
@@ -276,6 +281,14 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Co
 	}
 	targets, err := controller.Targets(s.Agents, credentials)
 	return targets, func(context.Context) error { return nil }, err
+}
+
+// stores returns what the worker allows the agents that it starts, for a load that uses an object store.
+func (s *step) stores(test *spec.Test) ([]string, error) {
+	if test.Engine != spec.S3 {
+		return nil, nil
+	}
+	return s.Stores()
 }
 
 // keep keeps the result of a run, and notes what was measured. Of a load that never began there is

@@ -338,6 +338,14 @@ func (r row) interval(q *Query) (i Interval, is bool, err error) {
 		response := r.latency("response")
 		i.Figures.Response = &response
 	}
+	if _, has := r.columns["retries"]; !has { // of an older program
+		return i, true, r.err
+	}
+	i.Figures.Retries = r.count("retries")
+	if r.cell("first_byte_p50_us") != "" {
+		first := r.latency("first_byte")
+		i.Figures.FirstByte = &first
+	}
 	return i, true, r.err
 }
 
