@@ -14,6 +14,6 @@ func newLoad(a *app) *cobra.Command {
 		Use: "load", Short: "Load file systems from many machines at once, and measure them", Long: loadLong,
 		Example: "  pawl load validate examples/load/random-read.yaml\n  pawl load run examples/load/random-read.yaml",
 	})
-	c.AddCommand(a.newLoadValidate(), a.newLoadPlan(), a.newLoadRun(), a.newLoadReport(), a.newLoadCompare(), a.newLoadSchema(), a.newLoadImport())
+	c.AddCommand(a.newLoadValidate(), a.newLoadPlan(), a.newLoadRun(), a.newLoadReport(), a.newLoadCompare(), a.newLoadList(), a.newLoadSchema(), a.newLoadImport())
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,41 @@ func TestLoadObjectsManual(t *testing.T) {
 		t.Errorf("left in the bucket: %v", keys)
 	}
 	withoutSecrets(t, k.dir)
+}
+
+// TestLoadStepOnStore: a step of a workflow runs a load on the store that the environment of the worker allows, and on none
+// without it. Nothing is left in the bucket, and no file has the secret: neither the database nor the result nor a log (L7, L9).
+func TestLoadStepOnStore(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"objects.yaml": "{name: objects, engine: s3, files: [{name: data, count: 2, size: 6MiB}], s3: {part_size: 5MiB, parts_at_once: 2}, mix: [{operation: read}], count: 20, interval: 100ms, start: {delay: 10ms}}",
+		"flow.yaml":    "name: flow\nsteps:\n  - {id: measure, load: {file: " + filepath.Join(dir, "objects.yaml") + ", local: 2}}\n  - {id: tell, needs: [measure], env: {P50: \"${{ steps.measure.output.total.first_byte.p50_ns }}\"}, run: 'echo first byte $P50'}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := slices.Concat(os.Environ(), s.Env(), []string{"XDG_STATE_HOME=" + filepath.Join(dir, "state"), "HOME=" + dir, "PAWL_DATABASE=" + filepath.Join(dir, "pawl.db")})
+	run := func(more ...string) (string, error) {
+		c := exec.Command(binary(t), "run", filepath.Join(dir, "flow.yaml"), "--verbose")
+		c.Env = append(env, more...)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := run("PAWL_LOAD_S3=" + s.URL + "/steps?bytes=1GiB"); err != nil || !regexp.MustCompile(`first byte [1-9]`).MatchString(out) || strings.Contains(out, s3test.Secret) {
+		t.Errorf("%v: %s", err, out)
+	}
+	for allowed, want := range map[string]string{"": "the worker allows none", "bench": "PAWL_LOAD_S3: ", s.URL + "x/steps": "NoSuchBucket"} {
+		if out, err := run("PAWL_LOAD_S3=" + allowed); err == nil || !strings.Contains(out, want) || strings.Contains(out, s3test.Secret) {
+			t.Errorf("%q: %v: %s", allowed, err, out)
+		}
+	}
+	if keys := s3test.Keys(t, s.Client(t)); len(keys) > 0 {
+		t.Errorf("left in the bucket: %v", keys)
+	}
+	withoutSecrets(t, dir)
 }
 
 // withoutSecrets fails if a file has a secret of the store.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -29,29 +31,31 @@ func bindLoadForm(a *app, c *cobra.Command, form *string, what string) {
 
 const loadReportLong = `Show the result folder DIR of a load run: the figures of each operation and size, the part of each
 agent with its start skew, errors and violated thresholds. All of it is computed from the records of
-the agents: percentiles are of all operations together.
+the agents: percentiles are of all operations together. With --server DIR is the name of a run that
+the server shows ("pawl load list").
 
 --html writes one HTML page, with charts of throughput and latencies over time and of latencies by
 percentile. It needs no network and no scripts.
 
 Exit codes: 0 ok, 2 DIR is damaged or of another version, 3 it is no result folder, 5 the FILE of
---html exists.`
+--html exists, or the run has no result, 6 the server is out of reach.`
 
 func (a *app) newLoadReport() *cobra.Command {
 	form, page := formText, ""
 	c := &cobra.Command{
 		Use: "report DIR", Short: "Show the result of a load run", Long: loadReportLong,
-		Example: "  pawl load report results/monday\n  pawl load report results/monday --html monday.html\n  pawl load report results/monday --json",
-		Args:    want(1, 1, "one DIR"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			r, err := report.Read(args[0])
+		Example: "  pawl load report results/monday\n  pawl load report results/monday --html monday.html\n  pawl load report results/monday --json\n" +
+			"  pawl load report monday --server https://pawl.example.com",
+		Args: want(1, 1, "one DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if page != "" {
+				return a.loadPage(c.Context(), args[0], page)
+			}
+			s, err := a.loadSummary(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if page != "" {
-				return a.writePage(page, r)
-			}
-			return a.show(form, &r.Summary, func() error { return console.LoadReport(a.stdout, &r.Summary, a.outZone()) })
+			return a.show(form, s, func() error { return console.LoadReport(a.stdout, s, a.outZone()) })
 		},
 	}
 	bindLoadForm(a, c, &form, "what summary.json has")
@@ -59,10 +63,41 @@ func (a *app) newLoadReport() *cobra.Command {
 	return c
 }
 
-// writePage writes the report as a page into a new file.
-func (a *app) writePage(path string, r *report.Report) error {
+// loadSummary returns what a result says of its run: a folder, or a run of the server.
+func (a *app) loadSummary(ctx context.Context, name string) (*report.Summary, error) {
+	if a.server != "" {
+		return a.farSummary(ctx, name)
+	}
+	r, err := report.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Summary, nil
+}
+
+// loadPage writes the report as a page into a new file.
+func (a *app) loadPage(ctx context.Context, name, path string) error {
+	if a.server != "" {
+		page, err := a.farPage(ctx, name)
+		if err != nil {
+			return err
+		}
+		return a.writePage(path, func(w io.Writer) error {
+			_, err := w.Write(page)
+			return err
+		})
+	}
+	r, err := report.Read(name)
+	if err != nil {
+		return err
+	}
+	return a.writePage(path, r.WriteHTML)
+}
+
+// writePage writes a page into a new file.
+func (a *app) writePage(path string, write func(io.Writer) error) error {
 	if path == "-" {
-		return r.WriteHTML(a.stdout)
+		return write(a.stdout)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if os.IsExist(err) {
@@ -71,7 +106,7 @@ func (a *app) writePage(path string, r *report.Report) error {
 	if err != nil {
 		return files.Error(path, err)
 	}
-	err = r.WriteHTML(f)
+	err = write(f)
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
@@ -96,26 +131,21 @@ runs of one system on other days may differ by more than their seconds do: repea
 An operation that only one run has is shown as such. B is worse, too, if operations fail in it and
 none does in A.
 
-Runs of other loads are refused, with the keys that differ; --force compares them nevertheless.
+Runs of other loads are refused, with the keys that differ; --force compares them nevertheless. With
+--server A and B are the names of runs that the server shows ("pawl load list").
 
-Exit codes: 0 ok, whatever the verdict, 2 the runs are not comparable, 3 a folder is no result.`
+Exit codes: 0 ok, whatever the verdict, 2 the runs are not comparable, 3 a folder is no result, 5 a
+run has no result, 6 the server is out of reach.`
 
 func (a *app) newLoadCompare() *cobra.Command {
 	form, force := formText, false
 	c := &cobra.Command{
 		Use: "compare A B", Short: "Compare the results of two load runs", Long: loadCompareLong,
-		Example: "  pawl load compare results/monday results/tuesday\n  pawl load compare before after --json",
-		Args:    want(2, 2, "two result folders"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			from, err := report.Read(args[0])
-			if err != nil {
-				return err
-			}
-			to, err := report.Read(args[1])
-			if err != nil {
-				return err
-			}
-			compared, err := report.Compare(from, to, force)
+		Example: "  pawl load compare results/monday results/tuesday\n  pawl load compare before after --json\n" +
+			"  pawl load compare monday tuesday --server https://pawl.example.com",
+		Args: want(2, 2, "two result folders"),
+		RunE: func(c *cobra.Command, args []string) error {
+			compared, err := a.compareLoads(c.Context(), args[0], args[1], force)
 			if err != nil {
 				return err
 			}
@@ -125,6 +155,22 @@ func (a *app) newLoadCompare() *cobra.Command {
 	bindLoadForm(a, c, &form, "a, b and operations, with measures and verdicts")
 	c.Flags().BoolVar(&force, "force", false, "compare runs of other loads, too")
 	return c
+}
+
+// compareLoads compares two results: folders, or runs of the server.
+func (a *app) compareLoads(ctx context.Context, one, other string, force bool) (*report.Comparison, error) {
+	if a.server != "" {
+		return a.farComparison(ctx, one, other, force)
+	}
+	from, err := report.Read(one)
+	if err != nil {
+		return nil, err
+	}
+	to, err := report.Read(other)
+	if err != nil {
+		return nil, err
+	}
+	return report.Compare(from, to, force)
 }
 
 func (a *app) newLoadValidate() *cobra.Command {

@@ -216,7 +216,7 @@ func (a *app) loadRun(ctx context.Context, path string, o loadRun) (err error) {
 		ID: o.id, File: src, Test: test, Agents: targets, Build: "pawl " + version(), Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(),
 		Changed:  func(v controller.View) { j.Changed(v); measured.Changed(v); shown.changed(v) },
 		Interval: func(i controller.Interval) { j.Interval(i); measured.Interval(i); shown.interval(i) },
-		Moved:    j.Moved, Log: a.log,
+		Moved:    j.Moved, Recorded: j.Recorded, Log: a.log,
 	})
 	shown.end()
 	if forced.Err() != nil {

@@ -124,6 +124,9 @@ func TestServerShowsLoads(t *testing.T) {
 		t.Errorf("who has followed it has seen\n%s", body)
 	}
 	f.say("audit", "verify", "--file", filepath.Join(runs, ".second.live"))
+	if _, body := s.get(t, "runs/second/intervals?agent=local-1"); !strings.Contains(body, `"cpu_user_seconds":`) {
+		t.Errorf("the intervals of the agent of a run whose controller was killed: %s", body)
+	}
 
 	third := f.start("load", "run", file, "--out", filepath.Join(runs, "third"))
 	f.until("the third run is on", func() bool {

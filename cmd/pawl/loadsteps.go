@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/loadstep"
@@ -18,6 +19,7 @@ const (
 	loadCert      = "PAWL_LOAD_CERT"
 	loadKey       = "PAWL_LOAD_KEY"
 	loadTokenFile = "PAWL_LOAD_TOKEN_FILE"
+	loadStores    = "PAWL_LOAD_S3" // and the parts of buckets that the agents which it starts may use
 )
 
 // loadSteps returns the handler of steps that run a load.
@@ -27,8 +29,22 @@ func (a *app) loadSteps() worker.Handler {
 		return worker.Func(func(context.Context, *worker.Task) (any, error) { return nil, worker.Permanent(err) })
 	}
 	return loadstep.Handler(loadstep.Config{
-		Results: filepath.Join(state, "pawl", "load"), Program: ownProgram(), Build: "pawl " + version(), Credentials: a.stepCredentials,
+		Results: filepath.Join(state, "pawl", "load"), Program: ownProgram(), Build: "pawl " + version(), Credentials: a.stepCredentials, Stores: a.stepStores,
 	})
+}
+
+// stepStores reads what the environment allows, as --s3 does, to loads of the engine s3. No workflow can: who has
+// written one must not decide where the credentials of the worker are used.
+func (a *app) stepStores() ([]string, error) {
+	all := strings.Fields(a.getenv(loadStores))
+	if len(all) == 0 {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the load uses an object store, and the worker allows none",
+			Hint: "name parts of buckets in " + loadStores + " in the environment of the worker: https://HOST/BUCKET/PREFIX, separated by spaces; or use agents that have been started with --s3"}
+	}
+	if _, err := a.stores(all); err != nil {
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: loadStores + ": " + err.Error()}
+	}
+	return all, nil
 }
 
 // stepCredentials reads what the environment names.

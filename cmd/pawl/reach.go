@@ -87,10 +87,11 @@ var rows = map[string]row{
 	"job signal":            {reach: onBoth, writes: true},
 	"job why":               {reach: onBoth},
 	"jobs":                  {reach: onBoth, notes: "through a server, --stuck lists 100 jobs at most"},
-	"load compare":          {},
+	"load compare":          {reach: onFiles, notes: byName},
 	"load import":           {},
+	"load list":             {reach: onFiles},
 	"load plan":             {reach: onAgents},
-	"load report":           {},
+	"load report":           {reach: onFiles, notes: byName},
 	"load run":              {reach: onAgents},
 	"load schema":           {},
 	"load validate":         {},
@@ -176,6 +177,8 @@ var rows = map[string]row{
 	"workflow show":         {reach: onBoth},
 	"workflow versions":     {reach: onBoth},
 }
+
+const byName = "through a server, of the runs that it shows, by their names"
 
 const services = "without a server: the services of this host"
 

@@ -54,7 +54,8 @@ func TestEveryCommandHasARow(t *testing.T) { // J4
 const commandsHead = `# Where each command works
 
 This is generated (` + "`go test ./cmd/pawl -run TestEveryCommandHasARow -update`" + `) from the rows by which the program decides.
-A script runs each command of "both" on a database and through a server on it, and compares what it prints.
+A script runs each command of "both" on a database and through a server on it, those of "files" without a server and with one,
+and compares what they print.
 
 | works on | what that means |
 |---|---|
@@ -72,7 +73,7 @@ profile wants that. See [api.md](api.md#the-command-line-and-go-programs).
 |---|---|---|---|
 `
 
-// proven are the commands of "both" that no line "both" of a script can run, with what proves
+// proven are the commands of "both" and "files" that no line "both" of a script can run, with what proves
 // them.
 var proven = map[string]string{
 	"doctor": "doctor.txt, overserver.txt: a server does not check the integrity of a file, which is a line of what is printed",
@@ -81,7 +82,7 @@ var proven = map[string]string{
 
 var bothLine = regexp.MustCompile(`(?m)^both \d+ (.*)$`)
 
-// TestBothWays: a script runs each command of "both" both ways.
+// TestBothWays: a script runs each command of "both" and of "files" both ways.
 func TestBothWays(t *testing.T) { // J4
 	t.Parallel()
 	ran := map[string]bool{}
@@ -101,7 +102,7 @@ func TestBothWays(t *testing.T) { // J4
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(rows)) {
-		is := rows[path].reach == onBoth
+		is := rows[path].reach == onBoth || rows[path].reach == onFiles
 		switch {
 		case is && !ran[path] && proven[path] == "":
 			t.Errorf("no script runs pawl %s both ways", path)

@@ -28,10 +28,10 @@ func (s *Service) loadOperations() []operation {
 	return []operation{
 		reads("list-load-runs", "/api/load/runs", "List load runs", "Lists the load runs whose results and journals are in the folder that the server was started with, newest first. One whose result cannot be read is damaged, and has the reason. One that has begun and whose controller is gone without a result is lost.", does(s, s.listLoadRuns)),
 		reads("get-load-run", at, "Read a load run", "Reads a run: what it has measured, its load file, its thresholds and its agents, with their skew and the bound of its error. The summary is that of a run that has ended.", does(s, s.getLoadRun)),
-		reads("list-load-intervals", at+"/intervals", "List what was done in each interval", "Lists the intervals of a run, in their order, of all agents and operations together, of one operation, or of one agent of a run that has a result. The cursor of a run that is on is refused once it has ended.", does(s, s.listLoadIntervals)),
+		reads("list-load-intervals", at+"/intervals", "List what was done in each interval", "Lists the intervals of a run, in their order, of all agents and operations together, of one operation, or of one agent. The cursor of a run that is on is refused once it has ended.", does(s, s.listLoadIntervals)),
 		reads("list-load-history", at+"/history", "List every move of a load and its agents", "Lists the moves of a load (lr_) and of its agents (ag_), as its controller has sealed them. Those of an older program have none.", does(s, s.listLoadHistory)),
 		reads("get-load-report", at+"/report", "Read the report of a load run as a page", "Reads the report of a run that has ended, as one HTML page that needs nothing else.", s.addLoadReport, SlugRateLimited),
-		reads("follow-load-run", at+"/follow", "Follow a load run", "Streams a run as server-sent events, named run, agent, progress, interval and left_out, each with a line as \"pawl load run --json\" prints it, until the event end, which has the outcome; lost is that of a run whose controller is gone without saying how it has ended. It begins with the last line of each kind and agent. Last-Event-ID goes on behind an event of the same run. The event bye ends it early.", s.addLoadRun, SlugRateLimited),
+		reads("follow-load-run", at+"/follow", "Follow a load run", "Streams a run as server-sent events, named run, agent, progress, interval and left_out, each with a line as \"pawl load run --json\" prints it, until the event end, which has the outcome; lost is that of a run whose controller is gone without saying how it has ended. It begins with the last line of each kind and agent. With agent the intervals are those of one agent, which come as it sends them. Last-Event-ID goes on behind an event of the same run. The event bye ends it early.", s.addLoadRun, SlugRateLimited),
 		reads("compare-load-runs", "/api/load/compare", "Compare two load runs", "Compares run b with run a, by operation: the change, its interval at a confidence of 95 %, and a verdict. Runs of other loads are refused, with the keys that differ, unless force is given.", does(s, s.compareLoadRuns), SlugRateLimited),
 		reads("list-load-agents", "/api/load/agents", "List load agents", "Lists the agents that the server was started with, asking each: its run, or the last one, and why it cannot be reached. One that does not reply within 3 s is not waited for.", does(s, s.listLoadAgents)),
 		{id: "abort-load-run", method: post, path: at + "/abort", role: Operator, everywhere: true, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
@@ -81,7 +81,7 @@ type LoadThreshold struct {
 type LoadPart struct {
 	Agent       int     `json:"agent"`
 	ID          *string `json:"id"`
-	Folder      *string `json:"folder" doc:"In the result, by which its intervals are listed."`
+	Folder      *string `json:"folder" doc:"In the result, or the one that it is to have: its intervals are listed by it."`
 	Address     *string `json:"address"`
 	Status      string  `json:"status"`
 	ErrorCode   *string `json:"error_code"`
@@ -117,7 +117,8 @@ func orNever(t time.Time) pawl.Timestamp {
 	return pawl.Timestamp(t.UnixMicro())
 }
 
-func loadRunOf(r *results.Run) LoadRun {
+// LoadRunOf returns a run as it is shown.
+func LoadRunOf(r *results.Run) LoadRun {
 	v := LoadRun{Name: r.Name, Run: orNothing(r.ID), Load: orNothing(r.Load), State: r.State, Reason: orNothing(r.Reason), Partial: r.Partial, Violations: r.Violations,
 		Agents: r.Agents, BegunAt: orNever(r.Begun), EndedAt: orNever(r.Ended), HeardAt: orNever(r.Heard), Seconds: r.Seconds, Total: r.Total}
 	if q := r.Requested; q != nil {
@@ -151,7 +152,7 @@ func (s *Service) listLoadRuns(_ context.Context, in *struct {
 			if len(items) == limit {
 				return items, next, nil
 			}
-			items, next = append(items, loadRunOf(r)), r.Place()
+			items, next = append(items, LoadRunOf(r)), r.Place()
 		}
 		return items, "", nil
 	})
@@ -177,7 +178,7 @@ func loadDetail(f *results.Folder, name string) (*LoadDetail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &LoadDetail{LoadRun: loadRunOf(&r), Thresholds: []LoadThreshold{}, Parts: []LoadPart{}}
+	d := &LoadDetail{LoadRun: LoadRunOf(&r), Thresholds: []LoadThreshold{}, Parts: []LoadPart{}}
 	if config, err := f.Config(r.Name); err == nil {
 		d.Config = strings.ToValidUTF8(string(config), "\ufffd")
 	}
@@ -194,8 +195,9 @@ func loadDetail(f *results.Folder, name string) (*LoadDetail, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range lines {
-			d.Parts = append(d.Parts, LoadPart{Agent: l.Agent, ID: orNothing(l.ID), Address: orNothing(l.Address), Status: l.Status, ErrorCode: orNothing(l.Code), Error: orNothing(l.Error),
+		names := results.Names(lines)
+		for i, l := range lines {
+			d.Parts = append(d.Parts, LoadPart{Agent: l.Agent, ID: orNothing(l.ID), Folder: &names[i], Address: orNothing(l.Address), Status: l.Status, ErrorCode: orNothing(l.Code), Error: orNothing(l.Error),
 				ClockOffset: l.Offset, ClockBound: l.Bound, SkewFirst: l.SkewFirst, SkewLast: l.SkewLast})
 		}
 	}
@@ -231,7 +233,7 @@ func (s *Service) listLoadIntervals(ctx context.Context, in *struct {
 	LoadPath
 	Limit     int     `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many, at most."`
 	Cursor    string  `query:"cursor" maxLength:"2048" doc:"next of the page before, with the same other parameters."`
-	Agent     string  `query:"agent" maxLength:"128" doc:"Only of this agent, by its folder in the result."`
+	Agent     string  `query:"agent" maxLength:"128" doc:"Only of this agent, by its folder."`
 	Operation string  `query:"operation" enum:"read,write,append,create,delete,stat,list,mkdir,rename,fsync" doc:"Only of this operation, of all agents together."`
 	From      float64 `query:"from" minimum:"0" doc:"Only those that begin at this second of the run or later."`
 	To        float64 `query:"to" minimum:"0" doc:"Only those that begin before this second. 0: all."`
@@ -314,7 +316,7 @@ func (s *Service) abortLoadRun(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return &body[LoadRun]{loadRunOf(&r)}, nil
+	return &body[LoadRun]{LoadRunOf(&r)}, nil
 }
 
 // maxEvaluated is how many results are evaluated at once: each is read into memory.
@@ -369,7 +371,7 @@ func (s *Service) compareLoadRuns(_ context.Context, in *struct {
 	}
 	c, err := report.Compare(a, b, in.Force)
 	if err != nil {
-		return nil, pawl.Errorf(pawl.KindOf(err), "%s", err) // the hint of the command line names a flag
+		return nil, err
 	}
 	return &body[report.Comparison]{*c}, nil
 }

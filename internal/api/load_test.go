@@ -50,6 +50,7 @@ func openLoads(t testing.TB) *loadSite {
 	t.Cleanup(func() { _ = l.now.Close() })
 	l.now.Changed(resultstest.View(4, controller.Running))
 	l.now.Interval(resultstest.Second(0))
+	resultstest.Record(t, l.now, l.records(), 1, 0, 1)
 	var err error
 	if l.folder, err = results.Open(l.dir); err != nil {
 		t.Fatal(err)
@@ -62,6 +63,9 @@ func openLoads(t testing.TB) *loadSite {
 	}
 	return l
 }
+
+// records is the file of the intervals of an agent of the run that is on.
+func (l *loadSite) records() string { return filepath.Join(l.dir, "records") }
 
 // config adds the runs to what a service is made of, and agents, of which one replies.
 func (l *loadSite) config(c *api.Config) {
@@ -133,7 +137,14 @@ func driveLoads(t *testing.T, d *drive) {
 	d.want(200, "GET", monday+"/intervals?limit=2&from=1&to=5", "")
 	d.want(200, "GET", monday+"/intervals?agent=node-1", "")
 	d.want(200, "GET", now+"/intervals?operation=read", "")
-	d.want(409, "GET", now+"/intervals?agent=node-1", "")
+	if a := d.want(200, "GET", now+"/intervals?agent=node-2", ""); a.field(t, "items.0.figures.operations") != 1.0 {
+		t.Errorf("%s", a.body)
+	}
+	for _, run := range []string{monday, now} {
+		if a := d.want(422, "GET", run+"/intervals?agent=none", ""); !strings.Contains(a.field(t, "detail").(string), "want one of node-1, node-2") {
+			t.Errorf("%s", a.body)
+		}
+	}
 	d.want(409, "GET", runs+"/broken/intervals", "")
 	d.want(422, "GET", monday+"/intervals?agent=node-1&operation=read", "")
 	d.want(200, "GET", monday+"/history?limit=3", "")
@@ -196,7 +207,8 @@ type loadStream struct {
 
 func (s *site) follow(t *testing.T, run, last string) *loadStream {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/load/runs/"+run+"/follow", nil)
+	run, query, _ := strings.Cut(run, "?")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/load/runs/"+run+"/follow?"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,6 +306,44 @@ func TestFollowLoad(t *testing.T) {
 	for _, id := range []string{"x", resultstest.ID(4) + ".1", resultstest.ID(1) + ".14", resultstest.ID(4) + ".-1"} {
 		if got := s.follow(t, "now", id).status; got != 422 {
 			t.Errorf("Last-Event-ID %s: %d, want 422", id, got)
+		}
+	}
+}
+
+// TestFollowAgent: the stream has the intervals of one agent in place of those of all, the last ones before the end;
+// who connects again misses nothing (L7).
+func TestFollowAgent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.close()
+	s.loads = openLoads(t)
+	s.open()
+	resultstest.Record(t, s.loads.now, s.loads.records(), 1, 1, 3)
+	first := s.follow(t, "now?agent=node-2", "")
+	var begun []string
+	var at loadEvent
+	for range 4 {
+		at, _ = first.next()
+		begun = append(begun, at.name)
+	}
+	if diff := cmp.Diff([]string{"run", "agent", "agent", "interval"}, begun); diff != "" {
+		t.Error(diff)
+	}
+	var line journal.IntervalLine
+	if err := json.Unmarshal([]byte(at.data), &line); err != nil || line.Start != 2 || line.Agents != 1 || *line.Agent != 1 || line.Total.Operations != 1 || !line.At.Equal(resultstest.Start.Add(4*time.Minute+3*time.Second)) {
+		t.Errorf("the last interval is %s, %v", at.data, err)
+	}
+	resultstest.Record(t, s.loads.now, s.loads.records(), 1, 3, 5)
+	s.loads.now.Interval(resultstest.Second(1)) // of all
+	s.loads.now.Kept(&report.Run{ID: resultstest.ID(4), Outcome: report.Failed}, "")
+	names, _ := first.rest()
+	again, _ := s.follow(t, "now?agent=node-2", at.id).rest()
+	if diff := cmp.Diff([]string{"interval", "interval", "end"}, names); diff != "" || !cmp.Equal(names, again) {
+		t.Errorf("%s, and again %v", diff, again)
+	}
+	for _, path := range []string{"now", "now?agent=none"} {
+		if got := s.follow(t, path, at.id).status; got != 422 {
+			t.Errorf("%s: %d, want 422", path, got)
 		}
 	}
 }

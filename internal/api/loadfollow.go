@@ -1,11 +1,9 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +21,8 @@ const loadEvery = 250 * time.Millisecond
 // LoadFollowInput is the input of follow-load-run.
 type LoadFollowInput struct {
 	LoadPath
-	Last string `header:"Last-Event-ID" maxLength:"128" doc:"The id of an event, as a browser sends it when it connects again."`
+	Agent string `query:"agent" maxLength:"128" doc:"The intervals of this agent, by its folder, in place of those of all together."`
+	Last  string `header:"Last-Event-ID" maxLength:"128" doc:"The id of an event, as a browser sends it when it connects again."`
 }
 
 // addLoadRun declares follow-load-run.
@@ -65,8 +64,8 @@ type loadFollower struct {
 	folder *results.Folder
 	run    results.Run
 	scan   func(context.Context) (done func(), err error)
-	reader *journal.Reader // nil: the run has a result
-	from   int64           // behind which event it goes on; 0: it begins anew
+	reader *results.Follower // nil: the run has a result
+	anew   bool              // it begins with what the run is
 	out    *eventWriter
 	ended  bool
 }
@@ -77,49 +76,34 @@ func (s *Service) openLoad(in *LoadFollowInput) (*loadFollower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &loadFollower{folder: folder, scan: s.scanned}
-	if f.run, err = folder.Run(in.Run); err != nil {
-		return nil, err
-	}
-	if f.run.State == results.Damaged {
-		return nil, pawl.Errorf(pawl.Conflict, "run %.50q is damaged: %s", in.Run, f.run.Reason)
-	}
-	if f.from, err = f.place(in.Last); err != nil {
-		return nil, err
-	}
-	if f.run.Result {
-		return f, nil
-	}
-	f.reader, err = folder.Follow(in.Run)
-	if pawl.KindOf(err) == pawl.NotFound { // it has just ended
-		f.run, err = folder.Run(in.Run)
+	f := &loadFollower{folder: folder, scan: s.scanned, anew: in.Last == ""}
+	if f.run, f.reader, err = folder.Follow(in.Run, in.Agent); err != nil || f.anew {
 		return f, err
 	}
-	if err == nil && f.from > 0 {
-		if err = f.reader.From(f.from); err != nil {
-			f.close()
-		}
+	if err := f.goOn(in.Last); err != nil {
+		f.close()
+		return nil, err
 	}
-	return f, err
+	return f, nil
 }
 
-// place returns the place of an event of this run. An id is RUN.PLACE: another run may have the name
-// meanwhile.
-func (f *loadFollower) place(id string) (int64, error) {
-	if id == "" {
-		return 0, nil
-	}
+// goOn goes on behind an event of this run. An id is RUN.PLACE: another run may have the name meanwhile.
+func (f *loadFollower) goOn(id string) error {
 	run, place, _ := strings.Cut(id, ".")
-	n, err := strconv.ParseInt(place, 10, 64)
-	if err != nil || n <= 0 || run != f.run.ID {
-		return 0, pawl.Errorf(pawl.Invalid, "Last-Event-ID %.50q: want the id of an event of this run", id)
+	switch err := error(nil); {
+	case run == f.run.ID && f.reader == nil: // it has ended
+		return nil
+	case run == f.run.ID:
+		if err = f.reader.From(place); pawl.KindOf(err) != pawl.Invalid {
+			return err
+		}
 	}
-	return n, nil
+	return pawl.Errorf(pawl.Invalid, "Last-Event-ID %.50q: want the id of an event of this run, and with the same agent", id)
 }
 
 func (f *loadFollower) close() {
 	if f.reader != nil {
-		_ = f.reader.Close() // it was only read
+		f.reader.Close()
 	}
 }
 
@@ -130,23 +114,24 @@ func (f *loadFollower) follow(ctx context.Context) {
 		f.end()
 		return
 	}
-	if f.from == 0 {
+	if f.anew {
 		if err := f.begin(ctx); err != nil {
-			f.out.bye()
+			f.bye(err)
 			return
 		}
 	}
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
 	for {
-		alive := f.reader.Alive() // before its lines: none comes after it
-		if err := f.reader.Read(f.line); err != nil {
-			if !errors.Is(err, errGone) {
-				f.out.bye()
-			}
+		p, err := f.reader.Next()
+		if err == nil {
+			err = f.lines(p.Lines)
+		}
+		if err != nil {
+			f.bye(err)
 			return
 		}
-		if !alive && !f.ended {
+		if !p.Alive && !p.More && !f.ended {
 			f.end()
 			return
 		}
@@ -155,6 +140,9 @@ func (f *loadFollower) follow(ctx context.Context) {
 		}
 		if len(f.out.buffer) > 0 && f.out.flush() != nil || f.ended {
 			return
+		}
+		if p.More && ctx.Err() == nil {
+			continue
 		}
 		select {
 		case <-tick.C:
@@ -165,42 +153,41 @@ func (f *loadFollower) follow(ctx context.Context) {
 	}
 }
 
+// bye ends the stream early, unless the client is gone.
+func (f *loadFollower) bye(err error) {
+	if !errors.Is(err, errGone) {
+		f.out.bye()
+	}
+}
+
 // begin writes what the lines so far say that the run is.
 func (f *loadFollower) begin(ctx context.Context) error {
-	state, err := f.state(ctx)
+	done, err := f.scan(ctx)
 	if err != nil {
 		return err
 	}
-	for _, l := range state.Lines() {
-		if err := f.line(l); err != nil {
-			return err
-		}
+	lines, err := f.reader.Begin(ctx)
+	done()
+	if err == nil {
+		err = f.lines(lines)
 	}
-	return f.out.flush()
-}
-
-// state reads the lines so far.
-func (f *loadFollower) state(ctx context.Context) (*journal.State, error) {
-	done, err := f.scan(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && f.out.flush() != nil {
+		err = errGone
 	}
-	defer done()
-	state := &journal.State{}
-	return state, f.reader.Read(func(l journal.Line) error {
-		return cmp.Or(ctx.Err(), state.Take(l))
-	})
+	return err
 }
 
 // errGone says that the client is gone.
 var errGone = errors.New("the client no longer reads")
 
-// line writes a line, at once if there is much to write.
-func (f *loadFollower) line(l journal.Line) error {
-	f.out.event(l.Type, f.run.ID+"."+strconv.FormatInt(l.Next, 10), l.Data)
-	f.ended = f.ended || l.Type == journal.TypeEnd
-	if len(f.out.buffer) > eventPiece && f.out.flush() != nil {
-		return errGone
+// lines writes lines, at once if there is much to write.
+func (f *loadFollower) lines(all []results.Line) error {
+	for _, l := range all {
+		f.out.event(l.Type, f.run.ID+"."+l.Place, l.Data)
+		f.ended = f.ended || l.Type == journal.TypeEnd
+		if len(f.out.buffer) > eventPiece && f.out.flush() != nil {
+			return errGone
+		}
 	}
 	return nil
 }

@@ -54,6 +54,11 @@ func LoadReport(w io.Writer, s *report.Summary, zone *time.Location) error {
 			fmt.Fprintf(w, "errors: %s %s %d\n", o.Operation, Printable(class), o.ErrorClasses[class])
 		}
 	}
+	for _, o := range s.Operations {
+		if o.Retries > 0 {
+			fmt.Fprintf(w, "retries: %s %d\n", o.Operation, o.Retries)
+		}
+	}
 	if s.NotBegun > 0 {
 		fmt.Fprintf(w, "not begun: %s, due at the end; no latency has them\n", Plural(int64(s.NotBegun), "operation"))
 	}
@@ -84,6 +89,9 @@ func figureRows(s *report.Summary) [][]string {
 			row = make([]string, len(row))
 		}
 		rows = append(rows, slices.Concat(row, []string{"service"}, latencyCells(&f.Service)))
+		if f.FirstByte != nil && operation != "all" {
+			rows = append(rows, slices.Concat(make([]string, len(row)), []string{"first byte"}, latencyCells(f.FirstByte)))
+		}
 	}
 	for i := range s.Operations {
 		o := &s.Operations[i]

@@ -34,6 +34,7 @@ type Config struct {
 	Program     string                                 // the program pawl, which is also the agents that a step starts
 	Build       string                                 // its name and version, for people
 	Credentials func() (controller.Credentials, error) // for agents that are named
+	Stores      func() ([]string, error)               // the parts of buckets that agents which a step starts may use, as the flag --s3 names them
 }
 
 // An input is the input of a step.
@@ -133,7 +134,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	}()
 	forced, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	targets, end, err := s.agents(ctx)
+	targets, end, err := s.agents(ctx, test)
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +149,6 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	if err != nil {
 		return nil, errors.Join(err, end(forced))
 	}
-	if j.Unwritten != nil {
-		s.note("%v", j.Unwritten)
-	}
 	defer func() {
 		if err := j.Close(); err != nil {
 			s.note("the journal of the run is not complete: %v", err)
@@ -158,7 +156,7 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 	}()
 	s.note("run %s of load %s", s.id, test.Name)
 	run, failed := controller.Run(forced, controller.Config{
-		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved,
+		ID: s.id, File: src, Test: test, Agents: targets, Build: s.Build, Log: s.log(slog.LevelWarn), Records: result.Records(), Stop: ctx.Done(), Abort: j.Abort(), Moved: j.Moved, Recorded: j.Recorded,
 		Changed: func(v controller.View) { j.Changed(v); s.changed(v) }, Interval: func(i controller.Interval) { j.Interval(i); s.interval(i) },
 	})
 	ended := end(forced)
@@ -189,7 +187,12 @@ func (s *step) attempt(ctx context.Context) (*Output, error) {
 
 // journal begins the journal of the run, beside its result.
 func (s *step) journal(src []byte, test *spec.Test) (*journal.Journal, error) {
-	return journal.Open(journal.Config{Dir: filepath.Join(s.Results, s.id), Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test})
+	return journal.Open(journal.Config{Dir: filepath.Join(s.Results, s.id), Info: journal.Info{Run: s.id, Actor: s.task.StepID, Program: s.Build}, Config: src, Test: test, Log: s.log(slog.LevelWarn)})
+}
+
+// log returns what writes into the notes of the step.
+func (s *step) log(least slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.task.Log.Stream(worker.Notes), &slog.HandlerOptions{Level: least}))
 }
 
 // load reads the file, with the thresholds of the step.
@@ -257,7 +260,7 @@ func (s *step) withThresholds(src []byte) ([]byte, error) {
 }
 
 // agents returns the agents of the step, and what ends those that it has started.
-func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Context) error, error) {
+func (s *step) agents(ctx context.Context, test *spec.Test) ([]controller.Target, func(context.Context) error, error) {
 	if len(s.Agents) == 0 {
 		root := s.Root
 		if root != "" {
@@ -266,7 +269,11 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Co
 				return nil, nil, &pawl.Error{Kind: pawl.NotFound, Message: "there is no folder " + root + " on the machine of the worker", Hint: relative("root")}
 			}
 		}
-		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, nil, slog.New(slog.NewTextHandler(s.task.Log.Stream(worker.Notes), nil)))
+		stores, err := s.stores(test)
+		if err != nil {
+			return nil, nil, err
+		}
+		return controller.LocalAgents(ctx, max(s.Local, 1), s.Program, root, stores, s.log(slog.LevelInfo))
 	}
 	credentials, err := s.Credentials()
 	if err != nil {
@@ -274,6 +281,14 @@ func (s *step) agents(ctx context.Context) ([]controller.Target, func(context.Co
 	}
 	targets, err := controller.Targets(s.Agents, credentials)
 	return targets, func(context.Context) error { return nil }, err
+}
+
+// stores returns what the worker allows the agents that it starts, for a load that uses an object store.
+func (s *step) stores(test *spec.Test) ([]string, error) {
+	if test.Engine != spec.S3 {
+		return nil, nil
+	}
+	return s.Stores()
 }
 
 // keep keeps the result of a run, and notes what was measured. Of a load that never began there is

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/report"
 	"github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/worker"
@@ -109,6 +110,29 @@ func TestWhatMayPass(t *testing.T) {
 		if f.Permanent != test.permanent || f.Class != "load_failed" || !strings.HasPrefix(f.Message, test.err.Error()) {
 			t.Errorf("%s: %+v", test.name, f)
 		}
+	}
+}
+
+// TestRefusedMoves: a move of an agent that its machine does not allow is in no trail, and the log of the step says
+// so (L11).
+func TestRefusedMoves(t *testing.T) {
+	t.Parallel()
+	var notes strings.Builder
+	s := &step{Config: Config{Results: t.TempDir()}, task: &worker.Task{Log: worker.NewLog(worker.LogConfig{Tee: func(_ string, p []byte) { notes.Write(p) }})}, id: controller.NewID(time.Now())}
+	test, err := spec.Parse([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := s.journal([]byte(file), test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Moved(3, &loadpb.Transition{Event: "start", To: "RUNNING", Sequence: 1})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := notes.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "agent=3 sequence=1 event=start") {
+		t.Errorf("the log of the step has %q", got)
 	}
 }
 

@@ -250,6 +250,10 @@ func decode(text []byte, v any) error {
 			return nil
 		}
 	}
+	if to, is := v.(*[]byte); is { // which is no JSON
+		*to = text
+		return nil
+	}
 	return json.Unmarshal(text, v)
 }
 

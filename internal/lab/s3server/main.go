@@ -26,6 +26,7 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "the address")
 	bucket := flag.String("bucket", "bench", "the bucket that is there")
 	certificate := flag.String("tls", "", "speak TLS, and write the certificate to this file")
+	hosts := flag.Bool("hosts", false, "the bucket is the first part of the host of a request, and not of its path")
 	nothing := flag.Bool("null", false, "store nothing")
 	flag.Parse()
 	l, err := net.Listen("tcp", *listen)
@@ -38,7 +39,7 @@ func main() {
 		if err := backend.CreateBucket(*bucket); err != nil {
 			log.Fatal(err)
 		}
-		handler = signed(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+		handler = signed(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog()), gofakes3.WithHostBucket(*hosts)).Server())
 	}
 	scheme := "http"
 	if *certificate != "" {

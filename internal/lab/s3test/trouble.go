@@ -28,6 +28,7 @@ const (
 	Whole            // all of the object, where a range was asked for
 	Long             // a byte more than was asked for, and the end of the content is the end of the connection
 	Endless          // a list that says that there is more, and not where
+	Circle           // a list that says that there is more, at one of two places in turn
 	Shifted          // as many bytes as were asked for, of another range
 )
 
@@ -74,6 +75,12 @@ func fail(w http.ResponseWriter, r *http.Request, how Trouble, forward http.Hand
 		hijack(w).Close()
 	case Endless:
 		_, _ = io.WriteString(w, "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>")
+	case Circle:
+		next := "even"
+		if r.URL.Query().Get("continuation-token") == next {
+			next = "odd"
+		}
+		_, _ = io.WriteString(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>"+next+"</NextContinuationToken></ListBucketResult>")
 	case SlowDown:
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusServiceUnavailable)

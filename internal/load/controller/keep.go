@@ -19,6 +19,7 @@ const maxKept = 1024
 // its result does not come. One goroutine waits for the disk; add never does.
 type keeper struct {
 	dir   string
+	begun func(agent int, file string) // called with each new file; nil: nothing is
 	queue chan kept
 	done  chan struct{}
 	files map[int]*keptFile // of the goroutine, until done
@@ -37,8 +38,8 @@ type keptFile struct {
 	err  error // why the rest is missing
 }
 
-func newKeeper(dir string) *keeper {
-	k := &keeper{dir: dir, queue: make(chan kept, maxKept), done: make(chan struct{}), files: map[int]*keptFile{}}
+func newKeeper(dir string, begun func(agent int, file string)) *keeper {
+	k := &keeper{dir: dir, begun: begun, queue: make(chan kept, maxKept), done: make(chan struct{}), files: map[int]*keptFile{}}
 	go func() {
 		defer close(k.done)
 		for one := range k.queue {
@@ -64,6 +65,9 @@ func (k *keeper) write(one kept) {
 		f = &keptFile{}
 		k.files[one.agent] = f
 		f.File, f.err = os.OpenFile(filepath.Join(k.dir, fmt.Sprintf("%d.live", one.agent)), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if f.err == nil && k.begun != nil {
+			k.begun(one.agent, f.Name())
+		}
 	}
 	if f.err == nil {
 		f.err = f.add(one.interval)

@@ -46,6 +46,9 @@ type Config struct {
 	Changed  func(View)
 	Interval func(Interval)
 	Moved    func(agent int, t *loadpb.Transition)
+	// Recorded, if not nil, is called once for each agent that has sent an interval, with the file in
+	// Records into which its intervals are written as they come. The goroutine that writes them calls it.
+	Recorded func(agent int, file string)
 
 	Clock func() time.Time // default: the system's, which no step disturbs during the run
 	Log   *slog.Logger     // default: none
@@ -98,7 +101,7 @@ func Run(ctx context.Context, c Config) (*report.Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.close()
 	defer cancel()
-	r.keeper = newKeeper(c.Records)
+	r.keeper = newKeeper(c.Records, c.Recorded)
 	err = r.execute(ctx)
 	if err != nil {
 		r.abort(err)

@@ -9,6 +9,7 @@
 //	run.json     what was begun, by which process
 //	config.yaml  the load file
 //	live.ndjson  lines as "pawl load run --json" prints them, the last one torn if the controller died
+//	agents/N.pb  the intervals of agent N as it has sent them: records as those of a result
 //	trail.jsonl  the trail of the load and of its agents, which the result has, too
 //	abort.json   the request to end the run, if there is one
 //	lock         held as long as the controller lives

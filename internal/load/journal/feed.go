@@ -60,7 +60,7 @@ type ProgressLine struct {
 	Rate    float64   `json:"bytes_per_second"`
 }
 
-// An IntervalLine has what all agents have done in an interval.
+// An IntervalLine has what all agents have done in an interval, or one of them.
 type IntervalLine struct {
 	Type       string             `json:"type"`
 	At         time.Time          `json:"at"`
@@ -68,6 +68,7 @@ type IntervalLine struct {
 	End        float64            `json:"end_seconds"`
 	Warmup     bool               `json:"warmup"`
 	Agents     int                `json:"agents"`
+	Agent      *int               `json:"agent,omitempty"` // the index of the one
 	Backlog    uint64             `json:"backlog"`
 	Total      report.Figures     `json:"total"`
 	Operations []report.Operation `json:"operations"`
@@ -159,7 +160,7 @@ func (f *Feed) agent(v *controller.AgentView, known *agentShown) {
 
 // Interval takes what was done in an interval.
 func (f *Feed) Interval(i controller.Interval) {
-	f.Lines.Put(IntervalLine{TypeInterval, time.Now(), i.Start.Seconds(), i.End.Seconds(), i.Warmup, i.Agents, i.Backlog,
+	f.Lines.Put(IntervalLine{TypeInterval, time.Now(), i.Start.Seconds(), i.End.Seconds(), i.Warmup, i.Agents, nil, i.Backlog,
 		report.Total(i.Operations, i.Seconds()), report.Operations(i.Operations, i.Seconds())}, true)
 }
 

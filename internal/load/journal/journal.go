@@ -30,6 +30,7 @@ const (
 	trailName  = "trail.jsonl"
 	abortFile  = "abort.json"
 	lockFile   = "lock"
+	agentsDir  = "agents"
 )
 
 // The name of a journal is that of its result with these around it.
@@ -99,6 +100,8 @@ type Journal struct {
 	stop  chan struct{}
 	wg    sync.WaitGroup
 	owed  bool // it is all that is known of the run: Close keeps it
+
+	apart error // why it has no intervals of each agent; of the goroutine that calls Recorded
 
 	mu      sync.Mutex // guards request
 	request *Request
@@ -176,6 +179,10 @@ func (j *Journal) make(work string) (err error) {
 	if j.live, err = os.OpenFile(filepath.Join(work, liveFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return err
 	}
+	agents := filepath.Join(work, agentsDir)
+	if err := errors.Join(os.Mkdir(agents, 0o755), os.Chmod(agents, 0o755)); err != nil {
+		return err
+	}
 	j.lock, err = durable.TryAcquire(filepath.Join(work, lockFile))
 	return err
 }
@@ -231,7 +238,7 @@ func sameRun(info, summary string) bool {
 	return begun.Run != "" && begun.Run == kept.Run
 }
 
-// Changed is for controller.Config, and so are Interval, Moved and Abort.
+// Changed is for controller.Config, and so are Interval, Moved, Recorded and Abort.
 func (j *Journal) Changed(v controller.View) {
 	j.feed.Changed(v)
 	j.trail.changed(v, j.requested())
@@ -242,6 +249,24 @@ func (j *Journal) Interval(i controller.Interval) { j.feed.Interval(i) }
 
 // Moved takes a transition of an agent.
 func (j *Journal) Moved(agent int, t *loadpb.Transition) { j.trail.moved(agent, t) }
+
+// Recorded takes the file into which the intervals of an agent are written as they come, and gives it a
+// name in the journal as well, which takes no room. A journal that has failed to do so for one agent has the
+// intervals of none. It is called by one goroutine, another one than that of the other methods perhaps.
+func (j *Journal) Recorded(agent int, file string) {
+	if j.path == "" || j.apart != nil {
+		return
+	}
+	agents := filepath.Join(j.path, agentsDir)
+	if err := os.Chmod(file, 0o644); err != nil { // as the other files of a journal
+		j.apart = err
+	} else {
+		j.apart = os.Link(file, filepath.Join(agents, recordsName(agent)))
+	}
+	if j.apart != nil {
+		j.Log.Warn("the intervals of each agent can be read once the run has ended, and not while it is on", "run", j.Info.Run, "error", errors.Join(j.apart, os.RemoveAll(agents)))
+	}
+}
 
 // Abort receives the reason of a request to end the run.
 func (j *Journal) Abort() <-chan string { return j.abort }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"syscall"
@@ -213,6 +214,20 @@ func (r *Reader) Read(f func(Line) error) error {
 			buffer = slices.Grow(buffer, len(buffer))
 		}
 	}
+}
+
+// Agent opens the intervals of an agent; nil if none has come yet. It is an error of kind pawl.Conflict if
+// the journal has those of no agent.
+func (r *Reader) Agent(index int) (*Records, error) {
+	f, err := OpenFile(r.root, path.Join(agentsDir, recordsName(index)))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return &Records{file: f}, err
+	}
+	if _, err := r.root.Lstat(agentsDir); errors.Is(err, fs.ErrNotExist) {
+		return nil, &pawl.Error{Kind: pawl.Conflict, Message: "there are no intervals of each agent before the run has a result",
+			Hint: "its program is an older one, or its file system has no hard links"}
+	}
+	return nil, nil
 }
 
 // A State is what the lines of a journal say that a run is: the last line of each kind, and of agents

@@ -1308,7 +1308,11 @@ type OperationStats struct {
 	// From the beginning of the operation.
 	Service *Histogram `protobuf:"bytes,6,opt,name=service,proto3" json:"service,omitempty"`
 	// From the time at which the operation was due; absent without a rate.
-	Response      *Histogram `protobuf:"bytes,7,opt,name=response,proto3" json:"response,omitempty"`
+	Response *Histogram `protobuf:"bytes,7,opt,name=response,proto3" json:"response,omitempty"`
+	// From the beginning of a read of an object to the first byte of its content; absent for others.
+	FirstByte *Histogram `protobuf:"bytes,8,opt,name=first_byte,json=firstByte,proto3" json:"first_byte,omitempty"`
+	// Requests to an object store that were tried again, whether their operations have succeeded or not.
+	Retries       uint64 `protobuf:"varint,9,opt,name=retries,proto3" json:"retries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1390,6 +1394,20 @@ func (x *OperationStats) GetResponse() *Histogram {
 		return x.Response
 	}
 	return nil
+}
+
+func (x *OperationStats) GetFirstByte() *Histogram {
+	if x != nil {
+		return x.FirstByte
+	}
+	return nil
+}
+
+func (x *OperationStats) GetRetries() uint64 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
 }
 
 // A second of a run, or another interval that its config names.
@@ -2775,7 +2793,7 @@ const file_pawl_load_v1_load_proto_rawDesc = "" +
 	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +
 	"\x06min_ns\x18\x03 \x01(\x04R\x05minNs\x12\x15\n" +
 	"\x06max_ns\x18\x04 \x01(\x04R\x05maxNs\x12\x18\n" +
-	"\abuckets\x18\x05 \x01(\fR\abuckets\"\xe8\x02\n" +
+	"\abuckets\x18\x05 \x01(\fR\abuckets\"\xba\x03\n" +
 	"\x0eOperationStats\x12\x1c\n" +
 	"\toperation\x18\x01 \x01(\tR\toperation\x12\x1d\n" +
 	"\n" +
@@ -2786,7 +2804,10 @@ const file_pawl_load_v1_load_proto_rawDesc = "" +
 	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12@\n" +
 	"\x06errors\x18\x05 \x03(\v2(.pawl.load.v1.OperationStats.ErrorsEntryR\x06errors\x121\n" +
 	"\aservice\x18\x06 \x01(\v2\x17.pawl.load.v1.HistogramR\aservice\x123\n" +
-	"\bresponse\x18\a \x01(\v2\x17.pawl.load.v1.HistogramR\bresponse\x1a9\n" +
+	"\bresponse\x18\a \x01(\v2\x17.pawl.load.v1.HistogramR\bresponse\x126\n" +
+	"\n" +
+	"first_byte\x18\b \x01(\v2\x17.pawl.load.v1.HistogramR\tfirstByte\x12\x18\n" +
+	"\aretries\x18\t \x01(\x04R\aretries\x1a9\n" +
 	"\vErrorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x84\x02\n" +
@@ -3013,44 +3034,45 @@ var file_pawl_load_v1_load_proto_depIdxs = []int32{
 	32, // 16: pawl.load.v1.OperationStats.errors:type_name -> pawl.load.v1.OperationStats.ErrorsEntry
 	14, // 17: pawl.load.v1.OperationStats.service:type_name -> pawl.load.v1.Histogram
 	14, // 18: pawl.load.v1.OperationStats.response:type_name -> pawl.load.v1.Histogram
-	15, // 19: pawl.load.v1.Interval.operations:type_name -> pawl.load.v1.OperationStats
-	2,  // 20: pawl.load.v1.Error.code:type_name -> pawl.load.v1.ErrorCode
-	15, // 21: pawl.load.v1.ResultSummary.totals:type_name -> pawl.load.v1.OperationStats
-	20, // 22: pawl.load.v1.ResultSummary.prepare:type_name -> pawl.load.v1.PrepareStats
-	21, // 23: pawl.load.v1.ResultSummary.cleanup:type_name -> pawl.load.v1.CleanupReport
-	15, // 24: pawl.load.v1.PrepareStats.operations:type_name -> pawl.load.v1.OperationStats
-	16, // 25: pawl.load.v1.ResultRecord.interval:type_name -> pawl.load.v1.Interval
-	23, // 26: pawl.load.v1.ResultRecord.result:type_name -> pawl.load.v1.Result
-	1,  // 27: pawl.load.v1.Result.status:type_name -> pawl.load.v1.Status
-	17, // 28: pawl.load.v1.Result.error:type_name -> pawl.load.v1.Error
-	7,  // 29: pawl.load.v1.Result.agent:type_name -> pawl.load.v1.AgentInfo
-	9,  // 30: pawl.load.v1.Result.assignment:type_name -> pawl.load.v1.Assignment
-	13, // 31: pawl.load.v1.Result.started:type_name -> pawl.load.v1.Started
-	15, // 32: pawl.load.v1.Result.totals:type_name -> pawl.load.v1.OperationStats
-	20, // 33: pawl.load.v1.Result.prepare:type_name -> pawl.load.v1.PrepareStats
-	21, // 34: pawl.load.v1.Result.cleanup:type_name -> pawl.load.v1.CleanupReport
-	18, // 35: pawl.load.v1.Result.transitions:type_name -> pawl.load.v1.Transition
-	9,  // 36: pawl.load.v1.ValidateWorkloadRequest.assignment:type_name -> pawl.load.v1.Assignment
-	17, // 37: pawl.load.v1.ValidateWorkloadResponse.errors:type_name -> pawl.load.v1.Error
-	26, // 38: pawl.load.v1.ValidateWorkloadResponse.plan:type_name -> pawl.load.v1.Plan
-	7,  // 39: pawl.load.v1.ValidateWorkloadResponse.agent:type_name -> pawl.load.v1.AgentInfo
-	7,  // 40: pawl.load.v1.GetAgentResponse.agent:type_name -> pawl.load.v1.AgentInfo
-	31, // 41: pawl.load.v1.GetAgentResponse.run:type_name -> pawl.load.v1.RunView
-	17, // 42: pawl.load.v1.RunView.error:type_name -> pawl.load.v1.Error
-	18, // 43: pawl.load.v1.RunView.transitions:type_name -> pawl.load.v1.Transition
-	3,  // 44: pawl.load.v1.AgentService.ExecuteWorkload:input_type -> pawl.load.v1.ControlMessage
-	24, // 45: pawl.load.v1.AgentService.ValidateWorkload:input_type -> pawl.load.v1.ValidateWorkloadRequest
-	27, // 46: pawl.load.v1.AgentService.FetchResult:input_type -> pawl.load.v1.FetchResultRequest
-	29, // 47: pawl.load.v1.AgentService.GetAgent:input_type -> pawl.load.v1.GetAgentRequest
-	4,  // 48: pawl.load.v1.AgentService.ExecuteWorkload:output_type -> pawl.load.v1.LiveStats
-	25, // 49: pawl.load.v1.AgentService.ValidateWorkload:output_type -> pawl.load.v1.ValidateWorkloadResponse
-	28, // 50: pawl.load.v1.AgentService.FetchResult:output_type -> pawl.load.v1.FetchResultResponse
-	30, // 51: pawl.load.v1.AgentService.GetAgent:output_type -> pawl.load.v1.GetAgentResponse
-	48, // [48:52] is the sub-list for method output_type
-	44, // [44:48] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	14, // 19: pawl.load.v1.OperationStats.first_byte:type_name -> pawl.load.v1.Histogram
+	15, // 20: pawl.load.v1.Interval.operations:type_name -> pawl.load.v1.OperationStats
+	2,  // 21: pawl.load.v1.Error.code:type_name -> pawl.load.v1.ErrorCode
+	15, // 22: pawl.load.v1.ResultSummary.totals:type_name -> pawl.load.v1.OperationStats
+	20, // 23: pawl.load.v1.ResultSummary.prepare:type_name -> pawl.load.v1.PrepareStats
+	21, // 24: pawl.load.v1.ResultSummary.cleanup:type_name -> pawl.load.v1.CleanupReport
+	15, // 25: pawl.load.v1.PrepareStats.operations:type_name -> pawl.load.v1.OperationStats
+	16, // 26: pawl.load.v1.ResultRecord.interval:type_name -> pawl.load.v1.Interval
+	23, // 27: pawl.load.v1.ResultRecord.result:type_name -> pawl.load.v1.Result
+	1,  // 28: pawl.load.v1.Result.status:type_name -> pawl.load.v1.Status
+	17, // 29: pawl.load.v1.Result.error:type_name -> pawl.load.v1.Error
+	7,  // 30: pawl.load.v1.Result.agent:type_name -> pawl.load.v1.AgentInfo
+	9,  // 31: pawl.load.v1.Result.assignment:type_name -> pawl.load.v1.Assignment
+	13, // 32: pawl.load.v1.Result.started:type_name -> pawl.load.v1.Started
+	15, // 33: pawl.load.v1.Result.totals:type_name -> pawl.load.v1.OperationStats
+	20, // 34: pawl.load.v1.Result.prepare:type_name -> pawl.load.v1.PrepareStats
+	21, // 35: pawl.load.v1.Result.cleanup:type_name -> pawl.load.v1.CleanupReport
+	18, // 36: pawl.load.v1.Result.transitions:type_name -> pawl.load.v1.Transition
+	9,  // 37: pawl.load.v1.ValidateWorkloadRequest.assignment:type_name -> pawl.load.v1.Assignment
+	17, // 38: pawl.load.v1.ValidateWorkloadResponse.errors:type_name -> pawl.load.v1.Error
+	26, // 39: pawl.load.v1.ValidateWorkloadResponse.plan:type_name -> pawl.load.v1.Plan
+	7,  // 40: pawl.load.v1.ValidateWorkloadResponse.agent:type_name -> pawl.load.v1.AgentInfo
+	7,  // 41: pawl.load.v1.GetAgentResponse.agent:type_name -> pawl.load.v1.AgentInfo
+	31, // 42: pawl.load.v1.GetAgentResponse.run:type_name -> pawl.load.v1.RunView
+	17, // 43: pawl.load.v1.RunView.error:type_name -> pawl.load.v1.Error
+	18, // 44: pawl.load.v1.RunView.transitions:type_name -> pawl.load.v1.Transition
+	3,  // 45: pawl.load.v1.AgentService.ExecuteWorkload:input_type -> pawl.load.v1.ControlMessage
+	24, // 46: pawl.load.v1.AgentService.ValidateWorkload:input_type -> pawl.load.v1.ValidateWorkloadRequest
+	27, // 47: pawl.load.v1.AgentService.FetchResult:input_type -> pawl.load.v1.FetchResultRequest
+	29, // 48: pawl.load.v1.AgentService.GetAgent:input_type -> pawl.load.v1.GetAgentRequest
+	4,  // 49: pawl.load.v1.AgentService.ExecuteWorkload:output_type -> pawl.load.v1.LiveStats
+	25, // 50: pawl.load.v1.AgentService.ValidateWorkload:output_type -> pawl.load.v1.ValidateWorkloadResponse
+	28, // 51: pawl.load.v1.AgentService.FetchResult:output_type -> pawl.load.v1.FetchResultResponse
+	30, // 52: pawl.load.v1.AgentService.GetAgent:output_type -> pawl.load.v1.GetAgentResponse
+	49, // [49:53] is the sub-list for method output_type
+	45, // [45:49] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_pawl_load_v1_load_proto_init() }

@@ -81,7 +81,7 @@ const (
 func Compare(a, b *Report, force bool) (*Comparison, error) {
 	c := &Comparison{A: a.Run.ID, B: b.Run.ID, Config: differences(a.Run, b.Run)}
 	if len(c.Config) > 0 && !force {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the runs are not comparable:\n  " + strings.Join(c.Config, "\n  "), Hint: "--force compares them nevertheless"}
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the runs are not comparable:\n  " + strings.Join(c.Config, "\n  "), Hint: "compare them nevertheless with force"}
 	}
 	for _, r := range []*Report{a, b} {
 		if r.Summary.Partial {

@@ -18,7 +18,9 @@ type Figures struct {
 	OperationsPerSecond float64           `json:"operations_per_second"`
 	BytesPerSecond      float64           `json:"bytes_per_second"`
 	Service             Latency           `json:"service"`
-	Response            *Latency          `json:"response,omitempty"` // with a rate only
+	Response            *Latency          `json:"response,omitempty"`   // with a rate only
+	FirstByte           *Latency          `json:"first_byte,omitempty"` // to the first byte of the content, of reads of objects
+	Retries             uint64            `json:"retries,omitempty"`    // requests to an object store that were tried again
 }
 
 // A Latency has the figures of a histogram, in nanoseconds.
@@ -52,13 +54,17 @@ func latencyOf(h *histogram.Histogram) Latency {
 
 // figuresOf returns the figures of a counter over some seconds.
 func figuresOf(c *stats.Counter, seconds float64) Figures {
-	f := Figures{Operations: c.Operations, Bytes: c.Bytes, ErrorClasses: c.Errors, Service: latencyOf(&c.Service)}
+	f := Figures{Operations: c.Operations, Bytes: c.Bytes, ErrorClasses: c.Errors, Service: latencyOf(&c.Service), Retries: c.Retries}
 	for _, n := range c.Errors {
 		f.Errors += n
 	}
 	if c.Response != nil {
 		response := latencyOf(c.Response)
 		f.Response = &response
+	}
+	if c.FirstByte != nil && c.FirstByte.Count() > 0 {
+		first := latencyOf(c.FirstByte)
+		f.FirstByte = &first
 	}
 	if seconds > 0 {
 		f.OperationsPerSecond, f.BytesPerSecond = float64(c.Operations)/seconds, float64(c.Bytes)/seconds

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -40,7 +42,8 @@ type Folder struct {
 }
 
 // NewFolder begins the result folder dir, and removes what those have left beside it who were killed
-// while they made one. It is an error of kind pawl.Conflict if dir exists. Close is to be called.
+// while they made one. It is an error of kind pawl.Conflict if dir exists, and of kind pawl.Invalid if its
+// file system has no locks (flock). Close is to be called.
 func NewFolder(dir string) (*Folder, error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -53,13 +56,23 @@ func NewFolder(dir string) (*Folder, error) {
 	durable.SweepScratch(parent, workPattern, nil)
 	scratch, err := durable.NewScratch(parent, workPattern)
 	if err != nil {
-		return nil, err
+		return nil, unlocked(parent, err)
 	}
 	f := &Folder{dir, scratch}
 	if err := os.Mkdir(f.Records(), 0o700); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// unlocked returns the error of a folder on a file system that refuses locks, or err.
+func unlocked(dir string, err error) error {
+	var at *fs.PathError
+	if !errors.As(err, &at) || at.Op != "flock" || !slices.ContainsFunc([]error{syscall.ENOLCK, syscall.EOPNOTSUPP, syscall.ENOSYS}, func(e error) bool { return errors.Is(err, e) }) {
+		return err
+	}
+	return &pawl.Error{Kind: pawl.Invalid, Message: "the file system of " + dir + " refuses locks (flock), by which others know that a result is being made",
+		Hint: "keep results on a local disk, or mount the file system with locks", Err: at.Err}
 }
 
 // Records is the folder for the files of records.

@@ -61,6 +61,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			p.Rows = append(p.Rows, pageRow{operation, class, "response", f, *f.Response})
 		}
 		p.Rows = append(p.Rows, pageRow{operation, class, "service", f, f.Service})
+		if f.FirstByte != nil && operation != "all" {
+			p.Rows = append(p.Rows, pageRow{operation, class, "first byte", f, *f.FirstByte})
+		}
 	}
 	for _, o := range r.Summary.Operations {
 		add(o.Operation, "all", o.Figures)

@@ -170,7 +170,7 @@ const (
 // addAgent adds what an agent has done. Damaged records are a problem of the agent and no error.
 func (r *Report) addAgent(a *Agent, folders map[string]bool) error {
 	table, p := stats.Table{}, AgentPart{
-		Index: a.Index, ID: a.Info.GetId(), Folder: folderOf(a, folders), Address: a.Address, Host: a.Info.GetHostname(), Kernel: a.Info.GetKernel(),
+		Index: a.Index, ID: a.Info.GetId(), Folder: FolderOf(a.Info.GetId(), a.Index, folders), Address: a.Address, Host: a.Info.GetHostname(), Kernel: a.Info.GetKernel(),
 		CPUs: a.Info.GetCpus(), Memory: a.Info.GetMemoryBytes(), Build: a.Info.GetBuild(), Status: statusOf(a.Status), Error: errorOf(a.Error), Dropped: a.Dropped,
 		ClockOffset: int64(a.Clock.Offset), ClockBound: int64(a.Clock.Bound), ClockProbes: a.Clock.Probes,
 		SkewFirst: int64(a.Skew[0]), SkewLast: int64(a.Skew[1]), Begun: a.Begun,
@@ -269,12 +269,13 @@ var folderPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // everyone stands for all agents in tables.
 const everyone = "all"
 
-// folderOf returns the name of an agent's folder: its id, if no other agent has it, it can be
-// the name of a folder anywhere and it does not stand for all agents; and its number otherwise.
-func folderOf(a *Agent, taken map[string]bool) string {
-	name := a.Info.GetId()
+// FolderOf returns the name of an agent's folder: its id, if no other agent has it, it can be
+// the name of a folder anywhere and it does not stand for all agents; and its number otherwise. The name
+// is added to those that are taken. Agents are named in the order of their numbers.
+func FolderOf(id string, index int, taken map[string]bool) string {
+	name := id
 	if !folderPattern.MatchString(name) || name == everyone || taken[name] {
-		for name = fmt.Sprintf("agent-%d", a.Index); taken[name]; {
+		for name = fmt.Sprintf("agent-%d", index); taken[name]; {
 			name += "-"
 		}
 	}

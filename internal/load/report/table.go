@@ -50,14 +50,21 @@ func latencyCells(l *Latency) string {
 
 func micros(ns float64) string { return strconv.FormatFloat(ns/1e3, 'f', 3, 64) }
 
+// objectColumns are those of reads of objects and of requests to their stores, the last ones.
+var objectColumns = "retries" + latencyColumns("first_byte")
+
+func objectCells(f *Figures) string {
+	return strconv.FormatUint(f.Retries, 10) + latencyCells(f.FirstByte)
+}
+
 // writeOperations writes a row for each operation, with size class "all", and one for each of
 // its size classes; and first a row for all operations. All of them are partial if the run is.
 func (r *Report) writeOperations(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	row := func(operation, class string, f *Figures) {
-		fmt.Fprintf(b, "%s\t%s\t%s\t%t\t%d\n", operation, class, figureCells(f), r.Summary.Partial, r.Summary.Live)
+		fmt.Fprintf(b, "%s\t%s\t%s\t%t\t%d\t%s\n", operation, class, figureCells(f), r.Summary.Partial, r.Summary.Live, objectCells(f))
 	}
-	fmt.Fprintf(b, "operation\tsize_class\t%s\tpartial\tlive_agents\n", figureColumns)
+	fmt.Fprintf(b, "operation\tsize_class\t%s\tpartial\tlive_agents\t%s\n", figureColumns, objectColumns)
 	row("all", "all", &r.Summary.Total)
 	for i := range r.Summary.Operations {
 		o := &r.Summary.Operations[i]
@@ -73,7 +80,7 @@ func (r *Report) writeOperations(w io.Writer) error {
 // operation of all agents, and one for each agent.
 func (r *Report) writeIntervals(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "start_s\tend_s\twarmup\tagent\toperation\tbacklog\tcpu_user_s\tcpu_system_s\t%s\tlive_agents\n", figureColumns)
+	fmt.Fprintf(b, "start_s\tend_s\twarmup\tagent\toperation\tbacklog\tcpu_user_s\tcpu_system_s\t%s\tlive_agents\t%s\n", figureColumns, objectColumns)
 	one := stats.Table{}
 	err := walk(r.Run, func(s *slice) error {
 		var user, system float64
@@ -83,7 +90,7 @@ func (r *Report) writeIntervals(w io.Writer) error {
 			live += r.live(p.agent)
 		}
 		row := func(from, to float64, agent, operation string, backlog uint64, cpu string, f Figures) {
-			fmt.Fprintf(b, "%.3f\t%.3f\t%t\t%s\t%s\t%d\t%s\t%s\t%d\n", from, to, s.warmup, agent, operation, backlog, cpu, figureCells(&f), live)
+			fmt.Fprintf(b, "%.3f\t%.3f\t%t\t%s\t%s\t%d\t%s\t%s\t%d\t%s\n", from, to, s.warmup, agent, operation, backlog, cpu, figureCells(&f), live, objectCells(&f))
 		}
 		from, to := s.start.Seconds(), s.end.Seconds()
 		row(from, to, "all", "all", s.backlog, cpuCells(user, system), figuresOf(s.sum(s.table, ""), s.seconds()))
@@ -127,11 +134,13 @@ func (r *Report) writeLatencies(dir string) error {
 		if err := create(filepath.Join(dir, name+".service.hgrm"), distribution(&c.Service)); err != nil {
 			return err
 		}
-		if c.Response == nil {
-			continue
-		}
-		if err := create(filepath.Join(dir, name+".response.hgrm"), distribution(c.Response)); err != nil {
-			return err
+		for kind, h := range map[string]*histogram.Histogram{"response": c.Response, "first_byte": c.FirstByte} {
+			if h == nil {
+				continue
+			}
+			if err := create(filepath.Join(dir, name+"."+kind+".hgrm"), distribution(h)); err != nil {
+				return err
+			}
 		}
 	}
 	return syncDir(dir)

@@ -31,17 +31,14 @@ const (
 	maxName     = 200      // bytes
 )
 
-const (
-	maxReading = 8                // runs and lists that are read at once
-	slow       = 10 * time.Second // how long a request waits for the file system
-)
-
 // A Folder has the runs that are in a folder. It is safe for concurrent use. A file system that hangs
 // holds up what is in it, for a time, and nothing else.
 type Folder struct {
 	root *os.Root
 	slow time.Duration
-	busy chan struct{} // has one for each that reads
+	busy chan struct{}     // has one for each that reads runs and lists
+	deep chan struct{}     // and one for each that reads what is in a run
+	hold func(file string) // tests have a file hang in it, which is about to be read; nil: none does
 
 	mu   sync.Mutex // guards runs; nobody reads files while holding it
 	runs map[string]*known
@@ -87,7 +84,7 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the folder " + dir + " cannot be read", Err: err}
 	}
-	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
+	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), deep: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
 }
 
 // Close closes what the folder has open. Nothing is called after it.
@@ -109,38 +106,11 @@ func valid(name string) bool {
 		utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// inTime returns what read does, or an error of kind pawl.Unavailable if it takes too long. It goes on then.
-func inTime[T any](f *Folder, read func() (T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
-	}
-	var none T
-	late := time.NewTimer(f.slow)
-	defer late.Stop()
-	hangs := &pawl.Error{Kind: pawl.Unavailable, Message: "the folder of load runs cannot be read in time", Hint: "its file system may hang"}
-	select {
-	case f.busy <- struct{}{}:
-	case <-late.C:
-		return none, hangs
-	}
-	done := make(chan result, 1)
-	go func() {
-		defer func() { <-f.busy }()
-		v, err := read()
-		done <- result{v, err}
-	}()
-	select {
-	case r := <-done:
-		return r.v, r.err
-	case <-late.C:
-		return none, hangs
-	}
-}
-
 // List returns the runs, newest first, those of one time by their names. It is an error of kind
 // pawl.Unavailable if the file system hangs.
-func (f *Folder) List() ([]Run, error) { return inTime(f, f.list) }
+func (f *Folder) List() ([]Run, error) {
+	return inTime(f, f.busy, func(*progress) ([]Run, error) { return f.list() })
+}
 
 func (f *Folder) list() ([]Run, error) {
 	entries, err := fs.ReadDir(f.root.FS(), ".")
@@ -213,7 +183,7 @@ func (f *Folder) Run(name string) (Run, error) {
 	if !valid(name) {
 		return Run{}, none(name)
 	}
-	r, err := inTime(f, func() (Run, error) { return f.run(name) })
+	r, err := inTime(f, f.busy, func(*progress) (Run, error) { return f.run(name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = none(name)
 	}
@@ -270,7 +240,7 @@ func (f *Folder) result(name string, k *known) (Run, error) {
 
 // read reads the summary of a result.
 func (f *Folder) read(name string, info fs.FileInfo) Run {
-	s, err := f.Summary(name)
+	s, err := f.summary(&progress{}, name)
 	if err != nil {
 		return Run{Name: name, State: Damaged, Begun: info.ModTime().UTC(), Reason: err.Error()}
 	}
@@ -330,27 +300,74 @@ func (f *Folder) reading(name string, k *known) (*on, error) {
 	return k.on, nil
 }
 
+// open opens a file, whose reading is progress.
+func (f *Folder) open(p *progress, name string) (*watched, error) {
+	f.reads(name)
+	file, err := journal.OpenFile(f.root, name)
+	if err != nil {
+		return nil, err
+	}
+	p.made()
+	return &watched{file, p, f, name}, nil
+}
+
+// reads is called before a file is read.
+func (f *Folder) reads(name string) {
+	if f.hold != nil {
+		f.hold(name)
+	}
+}
+
+// A watched file notes progress.
+type watched struct {
+	*os.File
+	progress *progress
+	folder   *Folder
+	name     string
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(b []byte) (int, error) {
+	w.folder.reads(w.name)
+	n, err := w.File.Read(b)
+	w.progress.made()
+	return n, err
+}
+
 // regular are the files of a folder, but for pipes and others that are no regular ones: opening them might
 // wait for ever.
-type regular struct{ root *os.Root }
+type regular struct {
+	folder   *Folder
+	progress *progress
+}
 
 // Open implements fs.FS.
-func (r regular) Open(name string) (fs.File, error) { return journal.OpenFile(r.root, name) }
+func (r regular) Open(name string) (fs.File, error) {
+	file, err := r.folder.open(r.progress, name)
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
 
 // files returns the files of the result of a run.
-func (f *Folder) files(name string) (fs.FS, error) {
+func (f *Folder) files(p *progress, name string) (fs.FS, error) {
 	if !valid(name) {
 		return nil, none(name)
 	}
 	if info, err := f.root.Lstat(name); err != nil || !info.IsDir() {
 		return nil, none(name)
 	}
-	return fs.Sub(regular{f.root}, name)
+	return fs.Sub(regular{f, p}, name)
 }
 
 // Summary returns what the result of a run says of it.
 func (f *Folder) Summary(name string) (*report.Summary, error) {
-	files, err := f.files(name)
+	return inTime(f, f.deep, func(p *progress) (*report.Summary, error) { return f.summary(p, name) })
+}
+
+func (f *Folder) summary(p *progress, name string) (*report.Summary, error) {
+	files, err := f.files(p, name)
 	if err != nil {
 		return nil, err
 	}
@@ -365,11 +382,13 @@ func (f *Folder) Report(name string) (*report.Report, error) {
 	if err := f.mustHaveEnded(name); err != nil {
 		return nil, err
 	}
-	files, err := f.files(name)
-	if err != nil {
-		return nil, err
-	}
-	r, err := report.ReadFS(files, name)
+	r, err := inTime(f, f.deep, func(p *progress) (*report.Report, error) {
+		files, err := f.files(p, name)
+		if err != nil {
+			return nil, err
+		}
+		return report.ReadFS(files, name)
+	})
 	var e *pawl.Error
 	if err != nil && !errors.As(err, &e) {
 		err = &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the result of run %s is damaged", name), Err: err}
@@ -398,7 +417,7 @@ func (f *Folder) Config(name string) ([]byte, error) {
 
 // Agents returns what the agents of a run that has no result are, and how far those are that prepare.
 func (f *Folder) Agents(name string) ([]journal.AgentLine, error) {
-	return inTime(f, func() ([]journal.AgentLine, error) {
+	return inTime(f, f.busy, func(*progress) ([]journal.AgentLine, error) {
 		k := f.locked(name)
 		defer k.mu.Unlock()
 		o, err := f.reading(name, k)
@@ -414,25 +433,27 @@ func (f *Folder) file(name, file string) ([]byte, error) {
 	if !valid(name) {
 		return nil, none(name)
 	}
-	for _, folder := range []string{name, journal.NameOf(name), name} { // it may end meanwhile
-		if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
-			continue
+	return inTime(f, f.deep, func(p *progress) ([]byte, error) {
+		for _, folder := range []string{name, journal.NameOf(name), name} { // it may end meanwhile
+			if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
+				continue
+			}
+			in, err := f.open(p, path.Join(folder, file))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			defer in.Close()
+			data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+			if err == nil && len(data) > maxFile {
+				err = pawl.Errorf(pawl.Conflict, "%s of run %.50q has more than %d bytes", file, name, maxFile)
+			}
+			return data, err
 		}
-		in, err := journal.OpenFile(f.root, path.Join(folder, file))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		defer in.Close()
-		data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-		if err == nil && len(data) > maxFile {
-			err = pawl.Errorf(pawl.Conflict, "%s of run %.50q has more than %d bytes", file, name, maxFile)
-		}
-		return data, err
-	}
-	return nil, pawl.Errorf(pawl.NotFound, "run %.50q has no %s", name, file)
+		return nil, pawl.Errorf(pawl.NotFound, "run %.50q has no %s", name, file)
+	})
 }
 
 // History calls each with the rows of the trail of a run, until it fails or ctx ends. A last row that a controller
@@ -464,33 +485,4 @@ func (f *Folder) History(ctx context.Context, name string, each func(*audit.Entr
 		}
 	}
 	return nil
-}
-
-// Abort asks for the end of a run that is on. The first request counts.
-func (f *Folder) Abort(name string, q journal.Request) error {
-	r, err := f.Run(name)
-	switch {
-	case err != nil:
-		return err
-	case !r.State.On():
-		return pawl.Errorf(pawl.Conflict, "run %s is not on: it is %s", name, r.State)
-	}
-	reader, err := f.Follow(name)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	if err := reader.Abort(q); err != nil {
-		return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the request to end run %s cannot be written", name), Err: err}
-	}
-	return nil
-}
-
-// Follow opens the journal of a run. It is an error of kind pawl.NotFound if it has none, or none any
-// more.
-func (f *Folder) Follow(name string) (*journal.Reader, error) {
-	if !valid(name) {
-		return nil, none(name)
-	}
-	return journal.OpenReader(f.root, journal.NameOf(name))
 }

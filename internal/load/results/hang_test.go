@@ -1,10 +1,15 @@
 package results
 
 import (
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/load/controller"
+	"github.com/pawl-dev/pawl/internal/load/journal"
 	"github.com/pawl-dev/pawl/internal/load/results/resultstest"
 )
 
@@ -43,4 +48,93 @@ func TestHang(t *testing.T) {
 	if all, err := f.List(); err != nil || len(all) != 2 {
 		t.Errorf("afterwards: %+v, %v", all, err)
 	}
+}
+
+// TestHangLater: what hangs once a run is known, in the middle of a file even, is waited for no longer than the
+// listing of runs, which goes on meanwhile (L7).
+func TestHangLater(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	resultstest.Write(t, dir, "a", 1, 3, resultstest.File)
+	j := resultstest.Journal(t, dir, "b", 2, resultstest.File)
+	defer j.Close()
+	j.Changed(resultstest.View(2, controller.Running))
+	f, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for r, err := f.Run("b"); r.State != Running; r, err = f.Run("b") { // its line is written by and by
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, follower, err := f.Follow("b", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	a, _ := f.Run("a")
+	reads := map[string]func() error{
+		"summary":   func() error { _, err := f.Summary("a"); return err },
+		"report":    func() error { _, err := f.Report("a"); return err },
+		"config":    func() error { _, err := f.Config("a"); return err },
+		"history":   func() error { return f.History(t.Context(), "a", func(*audit.Entry) error { return nil }) },
+		"intervals": func() error { _, _, err := f.Intervals(t.Context(), &a, Query{Limit: 1}); return err },
+		"follow":    func() error { _, _, err := f.Follow("b", ""); return err },
+		"lines":     func() error { _, err := follower.Next(); return err },
+		"abort":     func() error { return f.Abort("b", journal.Request{Actor: "ada"}) },
+	}
+	hang, on := make(chan struct{}), atomic.Bool{}
+	f.slow = 50 * time.Millisecond
+	f.hold = func(string) {
+		if on.Load() {
+			<-hang
+		}
+	}
+	if err := reads["report"](); err != nil {
+		t.Fatal(err)
+	}
+	on.Store(true)
+	for name, read := range reads {
+		if err := read(); pawl.KindOf(err) != pawl.Unavailable {
+			t.Errorf("%s of a file that hangs: %v", name, err)
+		}
+	}
+	if _, err := f.List(); err != nil {
+		t.Errorf("the list: %v", err)
+	}
+	if len(f.deep) != maxReading { // and no more begin
+		t.Errorf("%d reads hang, want %d", len(f.deep), maxReading)
+	}
+	on.Store(false)
+	close(hang)
+	f.slow = time.Minute
+	for name, read := range reads {
+		if name == "lines" { // its follower is not used any more
+			continue
+		}
+		if err := read(); err != nil {
+			t.Errorf("%s afterwards: %v", name, err)
+		}
+	}
+}
+
+// TestSlow: what takes long and goes on is waited for.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &Folder{slow: time.Second, deep: make(chan struct{}, 1)}
+		n, err := inTime(f, f.deep, func(p *progress) (n int, err error) {
+			for range 4 {
+				time.Sleep(f.slow * 2 / 3)
+				p.made()
+				n++
+			}
+			return n, nil
+		})
+		if err != nil || n != 4 {
+			t.Errorf("what goes on is given up: %v", err)
+		}
+	})
 }

@@ -9,13 +9,15 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/journal"
+	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/report"
 )
 
@@ -27,7 +29,7 @@ const (
 
 // A Query selects intervals of a run.
 type Query struct {
-	Agent     string  // the folder of an agent in the result; empty: all together
+	Agent     string  // the folder of an agent, as Names has it; empty: all together
 	Operation string  // of all agents together; empty: all together
 	From, To  float64 // seconds since the start, To excluded; 0: no bound
 	After     int64   // the place behind the last row of the page before
@@ -40,64 +42,152 @@ type Interval struct {
 	End       float64        `json:"end_seconds"`
 	Warmup    bool           `json:"warmup" doc:"It is not in the figures of the run."`
 	Backlog   uint64         `json:"backlog" doc:"Operations that were due and had not begun at its end."`
-	CPUUser   *float64       `json:"cpu_user_seconds" doc:"Of the engines, if it is of all operations and the run has ended."`
+	CPUUser   *float64       `json:"cpu_user_seconds" doc:"Of the engines, if it is of all operations, and of one agent or of a run that has ended."`
 	CPUSystem *float64       `json:"cpu_system_seconds"`
 	Figures   report.Figures `json:"figures" doc:"Of a run that has ended without error classes, and without the number and the least of its latencies."`
 }
 
-// Intervals returns a page of the intervals of a run, and the place after it; 0: there are no more. Those
-// of a run without a result are of all agents together. It fails if ctx ends.
+// Intervals returns a page of the intervals of a run, and the place after it; 0: there are no more. It fails if
+// ctx ends.
 func (f *Folder) Intervals(ctx context.Context, r *Run, q Query) ([]Interval, int64, error) {
 	if r.State == Damaged {
 		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s is damaged: %s", r.Name, r.Reason)
 	}
-	if r.Result {
-		return f.ofResult(ctx, r.Name, q)
+	index := -1
+	if q.Agent != "" && !r.Result {
+		var err error
+		if index, err = f.indexOf(r.Name, q.Agent); err != nil {
+			return nil, 0, meanwhile(r.Name, err)
+		}
 	}
-	list, next, err := f.ofJournal(ctx, r, q)
-	if pawl.KindOf(err) == pawl.NotFound { // it has just ended: its places are others
-		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s has ended meanwhile: read its intervals from the first page on", r.Name)
+	p, err := inTime(f, f.deep, func(at *progress) (*pageRead, error) {
+		p := &pageRead{ctx: ctx, q: q, at: at}
+		if r.Result {
+			return p, f.ofResult(r.Name, p)
+		}
+		return p, meanwhile(r.Name, f.ofJournal(r.Name, index, p))
+	})
+	if err == nil && r.Result && q.Agent != "" && q.After == 0 && len(p.list) == 0 {
+		err = f.knows(r.Name, q.Agent)
 	}
-	return list, next, err
-}
-
-// ofJournal returns intervals of a run that is on or lost.
-func (f *Folder) ofJournal(ctx context.Context, r *Run, q Query) (list []Interval, next int64, err error) {
-	if q.Agent != "" {
-		return nil, 0, pawl.Errorf(pawl.Conflict, "run %s has no result: only that has the intervals of each agent", r.Name)
-	}
-	reader, err := f.Follow(r.Name)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer reader.Close()
-	if err := reader.From(q.After); err != nil {
-		return nil, 0, err
+	return p.list, p.next, nil
+}
+
+// knows returns an error of kind pawl.Invalid if the result of a run has no agent of that name.
+func (f *Folder) knows(run, agent string) error {
+	s, err := f.Summary(run)
+	if err != nil {
+		return err
 	}
-	last := int64(0)
-	err = reader.Read(func(l journal.Line) error {
-		if err := ctx.Err(); err != nil {
+	var names []string
+	for i := range s.Agents {
+		names = append(names, s.Agents[i].Folder)
+	}
+	if slices.Contains(names, agent) {
+		return nil
+	}
+	return noAgent(run, agent, names)
+}
+
+// meanwhile returns the error of a run whose journal is gone: it has just ended, and its places are others.
+func meanwhile(name string, err error) error {
+	if pawl.KindOf(err) == pawl.NotFound {
+		return pawl.Errorf(pawl.Conflict, "run %s has ended meanwhile: read its intervals from the first page on", name)
+	}
+	return err
+}
+
+// A pageRead is a page of intervals that is being read.
+type pageRead struct {
+	ctx  context.Context // of one call
+	q    Query
+	at   *progress
+	list []Interval
+	last int64 // the place behind the last one
+	next int64 // that, if there is another page
+}
+
+// goOn notes progress, and fails if ctx has ended.
+func (p *pageRead) goOn() error {
+	p.at.made()
+	return p.ctx.Err()
+}
+
+// add adds an interval behind which is a place; it fails with errFull if the page is full.
+func (p *pageRead) add(i *Interval, place int64) error {
+	if len(p.list) == p.q.Limit {
+		p.next = p.last
+		return errFull
+	}
+	p.list, p.last = append(p.list, *i), place
+	return nil
+}
+
+// ofJournal reads intervals of a run that is on or lost, of all agents or of one.
+func (f *Folder) ofJournal(name string, agent int, p *pageRead) error {
+	f.reads(journal.NameOf(name))
+	reader, err := journal.OpenReader(f.root, journal.NameOf(name))
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	if agent < 0 {
+		err = p.ofLines(reader)
+	} else {
+		err = p.ofAgent(reader, agent)
+	}
+	if errors.Is(err, errFull) {
+		return nil
+	}
+	return err
+}
+
+// ofLines reads intervals of all agents.
+func (p *pageRead) ofLines(reader *journal.Reader) error {
+	if err := reader.From(p.q.After); err != nil {
+		return err
+	}
+	return reader.Read(func(l journal.Line) error {
+		if err := p.goOn(); err != nil {
 			return err
 		}
 		var line journal.IntervalLine
-		if l.Type != journal.TypeInterval || json.Unmarshal(l.Data, &line) != nil || !q.within(line.Start) {
+		if l.Type != journal.TypeInterval || json.Unmarshal(l.Data, &line) != nil || !p.q.within(line.Start) {
 			return nil
 		}
 		i := Interval{Start: line.Start, End: line.End, Warmup: line.Warmup, Backlog: line.Backlog, Figures: line.Total}
-		if q.Operation != "" && !figuresOf(&i.Figures, line.Operations, q.Operation) {
+		if p.q.Operation != "" && !figuresOf(&i.Figures, line.Operations, p.q.Operation) {
 			return nil
 		}
-		if len(list) == q.Limit {
-			next = last
-			return errFull
-		}
-		list, last = append(list, i), l.Next
-		return nil
+		return p.add(&i, l.Next)
 	})
-	if errors.Is(err, errFull) {
-		err = nil
+}
+
+// ofAgent reads intervals of an agent.
+func (p *pageRead) ofAgent(reader *journal.Reader, agent int) error {
+	records, err := reader.Agent(agent)
+	if err != nil || records == nil {
+		return err
 	}
-	return list, next, err
+	defer records.Close()
+	records.From(p.q.After)
+	return records.Read(func(i *loadpb.Interval, next int64) error {
+		if err := p.goOn(); err != nil {
+			return err
+		}
+		if !p.q.within(float64(i.GetStartNs()) / 1e9) {
+			return nil
+		}
+		line, err := journal.IntervalOf(agent, i, time.Time{})
+		if err != nil {
+			return err
+		}
+		user, system := i.GetCpuUserSeconds(), i.GetCpuSystemSeconds()
+		return p.add(&Interval{Start: line.Start, End: line.End, Warmup: line.Warmup, Backlog: line.Backlog, CPUUser: &user, CPUSystem: &system, Figures: line.Total}, next)
+	})
 }
 
 // errFull ends the reading of intervals once a page is full.
@@ -117,42 +207,37 @@ func (q *Query) within(start float64) bool {
 	return start >= q.From && (q.To == 0 || start < q.To)
 }
 
-// ofResult returns intervals of a run that has ended. A place is the offset of a row in the file.
-func (f *Folder) ofResult(ctx context.Context, name string, q Query) ([]Interval, int64, error) {
-	file, err := journal.OpenFile(f.root, path.Join(name, intervalsFile))
+// ofResult reads intervals of a run that has ended. A place is the offset of a row in the file.
+func (f *Folder) ofResult(name string, p *pageRead) error {
+	file, err := f.open(p.at, path.Join(name, intervalsFile))
 	if err != nil {
-		return nil, 0, damaged(name, err)
+		return damaged(name, err)
 	}
 	defer file.Close()
-	t, err := openTable(file, q.After)
+	t, err := openTable(file, p.q.After)
 	if err != nil {
-		return nil, 0, damaged(name, err)
+		return damaged(name, err)
 	}
-	var list []Interval
-	last := int64(0)
 	for {
-		if err := ctx.Err(); err != nil {
-			return nil, 0, err
+		if err := p.ctx.Err(); err != nil {
+			return err
 		}
 		row, err := t.next()
 		if err == io.EOF {
-			return list, 0, nil
+			return nil
 		}
 		if err != nil {
-			return nil, 0, damaged(name, err)
+			return damaged(name, err)
 		}
-		i, is, err := row.interval(&q)
+		i, is, err := row.interval(&p.q)
 		switch {
 		case err != nil:
-			return nil, 0, damaged(name, err)
+			return damaged(name, err)
 		case !is:
-		case q.To > 0 && i.Start >= q.To+maxInterval: // rows are by their starts, those of agents nearly
-			return list, 0, nil
-		case !q.within(i.Start):
-		case len(list) == q.Limit:
-			return list, last, nil
-		default:
-			list, last = append(list, i), t.at
+		case p.q.To > 0 && i.Start >= p.q.To+maxInterval: // rows are by their starts, those of agents nearly
+			return nil
+		case p.q.within(i.Start) && p.add(&i, t.at) != nil:
+			return nil
 		}
 	}
 }
@@ -175,7 +260,7 @@ type table struct {
 }
 
 // openTable opens the table at a place.
-func openTable(file *os.File, at int64) (*table, error) {
+func openTable(file *watched, at int64) (*table, error) {
 	t := &table{in: bufio.NewReader(file), columns: map[string]int{}}
 	head, err := t.line()
 	if err != nil {
@@ -252,6 +337,14 @@ func (r row) interval(q *Query) (i Interval, is bool, err error) {
 	if r.cell("response_p50_us") != "" {
 		response := r.latency("response")
 		i.Figures.Response = &response
+	}
+	if _, has := r.columns["retries"]; !has { // of an older program
+		return i, true, r.err
+	}
+	i.Figures.Retries = r.count("retries")
+	if r.cell("first_byte_p50_us") != "" {
+		first := r.latency("first_byte")
+		i.Figures.FirstByte = &first
 	}
 	return i, true, r.err
 }

@@ -42,6 +42,7 @@ func child(dir string) int {
 	for s := range 3 {
 		j.Interval(resultstest.Second(s))
 	}
+	resultstest.Record(test, j, filepath.Join(dir, "records"), 1, 0, 3)
 	fmt.Println("begun")
 	select {}
 }
@@ -200,11 +201,28 @@ func TestKilledController(t *testing.T) {
 	if i, next, err := intervalsOf(t, f, "dead", results.Query{From: 1, Limit: 9}); err != nil || next != 0 || len(i) != 2 || i[0].Start != 1 {
 		t.Errorf("its intervals: %+v, %d, %v", i, next, err)
 	}
+	records := filepath.Join(dir, "records") // which the next run sweeps, unlike the journal
+	if err := errors.Join(torn(records), os.Remove(records)); err != nil {
+		t.Fatal(err)
+	}
+	if i, next, err := intervalsOf(t, f, "dead", results.Query{Agent: "node-2", From: 1, Limit: 9}); err != nil || next != 0 || len(i) != 2 || i[1].Start != 2 || i[1].Figures.Operations != 1 {
+		t.Errorf("the intervals of an agent: %+v, %d, %v", i, next, err)
+	}
 	for name, err := range map[string]error{"abort": f.Abort("dead", journal.Request{Actor: "ada"}), "report": reportOf(f, "dead")} {
 		if pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// torn adds the beginning of a record to a file.
+func torn(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write([]byte{200, 1, 10})
+	return errors.Join(err, f.Close())
 }
 
 // TestAnotherRun: a run that takes the name of one that was lost, or has never begun, is on.
@@ -359,6 +377,8 @@ func TestIntervals(t *testing.T) {
 	for s := range 5 {
 		j.Interval(resultstest.Second(s))
 	}
+	records := filepath.Join(dir, "records")
+	resultstest.Record(t, j, records, 1, 0, 5)
 	f := opened(t, dir)
 	for r, err := f.Run("b"); r.Seconds < 5; r, err = f.Run("b") { // its lines are written by and by
 		if err != nil {
@@ -376,7 +396,7 @@ func TestIntervals(t *testing.T) {
 	}{
 		{"a", results.Query{}, 5}, {"b", results.Query{}, 5}, {"a", results.Query{From: 1, To: 3}, 2}, {"b", results.Query{From: 1, To: 3}, 2},
 		{"a", results.Query{Operation: "read"}, 5}, {"b", results.Query{Operation: "read"}, 5}, {"a", results.Query{Operation: "write"}, 0}, {"b", results.Query{Operation: "write"}, 0},
-		{"a", results.Query{Agent: "node-2"}, 5}, {"a", results.Query{Agent: "none"}, 0},
+		{"a", results.Query{Agent: "node-2"}, 5}, {"b", results.Query{Agent: "node-2"}, 5}, {"b", results.Query{Agent: "node-2", From: 1, To: 3}, 2}, {"b", results.Query{Agent: "node-1"}, 0},
 	} {
 		tt.q.Limit = 2
 		var got []results.Interval
@@ -411,8 +431,23 @@ func TestIntervals(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := intervalsOf(t, f, "b", results.Query{Agent: "node-1", Limit: 1}); pawl.KindOf(err) != pawl.Conflict {
-		t.Errorf("an agent of a run that is on: %v", err)
+	for _, run := range []string{"a", "b"} {
+		if _, _, err := intervalsOf(t, f, run, results.Query{Agent: "none", Limit: 1}); pawl.KindOf(err) != pawl.Invalid || !strings.HasSuffix(err.Error(), "want one of node-1, node-2") {
+			t.Errorf("an agent that %s has not: %v", run, err)
+		}
+	}
+	agents := filepath.Join(dir, journal.NameOf("b"), "agents")
+	if err := os.WriteFile(filepath.Join(agents, "0.pb"), []byte("\x04damage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if i, _, err := intervalsOf(t, f, "b", results.Query{Agent: "node-1", Limit: 1}); pawl.KindOf(err) != pawl.Conflict {
+		t.Errorf("damaged intervals of an agent: %v, %v", i, err)
+	}
+	if err := os.RemoveAll(agents); err != nil { // as an older program has left it
+		t.Fatal(err)
+	}
+	if _, _, err := intervalsOf(t, f, "b", results.Query{Agent: "node-1", Limit: 1}); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "before the run has a result") {
+		t.Errorf("a journal of an older program: %v", err)
 	}
 	for _, at := range []int64{1, 1 << 40} {
 		for _, run := range []string{"a", "b"} {

@@ -47,14 +47,22 @@ type Client struct {
 	// Sent is called with the number of bytes of a content that have been sent; nil: nothing is called.
 	Sent func(n int)
 	// Aside is the time that the last call has spent on what is no part of a request: contents are hashed
-	// before it begins.
+	// before it begins. Hashes of parts that are sent at the same time are not in it.
 	Aside time.Duration
+	// First is the time of the last Get until the first byte of the content or, if it is empty, the head of the response
+	// was there.
+	First time.Duration
+	// Retried is how many requests were tried again; who reads it sets it to 0.
+	Retried uint64
+
+	helpers []*Client // for parts that are sent at the same time
+	piece   []byte    // of such a part
 }
 
 // Connect opens the connection if there is none that can be used.
 func (c *Client) Connect(ctx context.Context) error {
 	if c.conn != nil && c.stale() {
-		c.Close()
+		c.drop()
 	}
 	if c.conn != nil {
 		return nil
@@ -94,8 +102,16 @@ func (c *Client) unreached(err error) error {
 	return &Error{Kind: kind, Request: c.request, Message: c.told(err.Error()), Err: err}
 }
 
-// Close closes the connection; the next request makes a new one.
+// Close closes the connections; the next request makes new ones.
 func (c *Client) Close() {
+	for _, h := range c.helpers {
+		h.drop()
+	}
+	c.drop()
+}
+
+// drop closes the connection of the client itself.
+func (c *Client) drop() {
 	if c.conn != nil {
 		_ = c.conn.Close() // what was sent has its response, or does not matter
 		c.conn = nil
@@ -290,7 +306,7 @@ func (c *Client) done(r *http.Response) {
 	}
 	n, err := c.read(r, c.buffer)
 	if r.Close || err != io.EOF && (err != nil || n == len(c.buffer)) {
-		c.Close()
+		c.drop()
 	}
 }
 
@@ -303,7 +319,7 @@ func (c *Client) document(r *http.Response, most int) ([]byte, error) {
 		switch {
 		case err == io.EOF:
 			if r.Close {
-				c.Close()
+				c.drop()
 			}
 			return c.buffer[:n], nil
 		case err == io.ErrUnexpectedEOF:
@@ -311,7 +327,7 @@ func (c *Client) document(r *http.Response, most int) ([]byte, error) {
 		case err != nil:
 			return nil, c.lost(err)
 		case n >= most:
-			c.Close()
+			c.drop()
 			return nil, c.mismatch(r.StatusCode, "the response has more than %d bytes", most)
 		}
 		c.buffer = append(c.buffer, make([]byte, len(c.buffer))...)

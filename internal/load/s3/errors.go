@@ -57,7 +57,7 @@ func KindOf(err error) Kind {
 
 // lost returns the error of a request without a response.
 func (c *Client) lost(err error) error {
-	c.Close()
+	c.drop()
 	kind := Connection
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		kind, err = TimedOut, fmt.Errorf("nothing was sent or received for %s", c.store.Timeout)

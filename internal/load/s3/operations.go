@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -16,7 +17,17 @@ const (
 
 // Get reads an object, or n bytes of it from an offset if n is not negative, into buffer, piece by piece,
 // and calls piece with the offset of each. want is how many bytes it must be. It returns how many were read.
-func (c *Client) Get(key string, offset, n, want int64, buffer []byte, piece func(offset int64, b []byte) error) (int64, error) {
+func (c *Client) Get(key string, offset, n, want int64, buffer []byte, piece func(offset int64, b []byte) error) (got int64, err error) {
+	began := time.Now()
+	err = c.again(func() (err error) {
+		got, err = c.get(began, key, offset, n, want, buffer, piece)
+		return err
+	})
+	return got, err
+}
+
+// get is Get of a call that began at a time.
+func (c *Client) get(began time.Time, key string, offset, n, want int64, buffer []byte, piece func(offset int64, b []byte) error) (int64, error) {
 	q := call{method: http.MethodGet, key: key}
 	c.query = c.query[:0]
 	if n >= 0 {
@@ -27,7 +38,7 @@ func (c *Client) Get(key string, offset, n, want int64, buffer []byte, piece fun
 		return 0, err
 	}
 	if n >= 0 && r.StatusCode == http.StatusOK {
-		c.Close() // the whole object would follow
+		c.drop() // the whole object would follow
 		return 0, c.mismatch(r.StatusCode, "the store has ignored that a range was asked for")
 	}
 	status := http.StatusOK
@@ -38,14 +49,15 @@ func (c *Client) Get(key string, offset, n, want int64, buffer []byte, piece fun
 		return 0, err
 	}
 	if r.ContentLength >= 0 && r.ContentLength != want {
-		c.Close()
+		c.drop()
 		return 0, c.mismatch(r.StatusCode, "the response has %d bytes; want %d", r.ContentLength, want)
 	}
 	if n >= 0 && !beginsAt(r.Header.Get("Content-Range"), offset) {
-		c.Close()
+		c.drop()
 		return 0, c.mismatch(r.StatusCode, "the response is of the range %q; want one from %d on", c.told(r.Header.Get("Content-Range")), offset)
 	}
-	return c.content(r, offset, want, buffer, piece)
+	c.First = time.Since(began)
+	return c.content(r, began, offset, want, buffer, piece)
 }
 
 // beginsAt reports whether a range, as a response has it, begins at an offset.
@@ -57,12 +69,15 @@ func beginsAt(text string, offset int64) bool {
 }
 
 // content reads the body of a response, which must end after what is wanted.
-func (c *Client) content(r *http.Response, offset, want int64, buffer []byte, piece func(int64, []byte) error) (got int64, err error) {
+func (c *Client) content(r *http.Response, began time.Time, offset, want int64, buffer []byte, piece func(int64, []byte) error) (got int64, err error) {
 	for got < want {
 		n, err := c.read(r, buffer[:min(int64(len(buffer)), want-got)])
+		if n > 0 && got == 0 {
+			c.First = time.Since(began)
+		}
 		if n > 0 && piece != nil {
 			if err := piece(offset+got, buffer[:n]); err != nil {
-				c.Close()
+				c.drop()
 				return got, err
 			}
 		}
@@ -78,30 +93,37 @@ func (c *Client) content(r *http.Response, offset, want int64, buffer []byte, pi
 	n, err := c.read(r, c.buffer[:1])
 	switch {
 	case n > 0:
-		c.Close()
+		c.drop()
 		return got, c.mismatch(r.StatusCode, "the response has more than %d bytes", want)
 	case err != io.EOF:
 		return got, c.lost(err)
 	case r.Close:
-		c.Close()
+		c.drop()
 	}
 	return got, nil
 }
 
 // Head returns the size of an object.
 func (c *Client) Head(key string) (int64, error) {
-	c.query = c.query[:0]
-	r, err := c.simple(call{method: http.MethodHead, key: key}, http.StatusOK)
-	if err != nil {
-		return 0, err
-	}
-	return r.ContentLength, nil
+	var size int64
+	err := c.again(func() error {
+		c.query = c.query[:0]
+		r, err := c.simple(call{method: http.MethodHead, key: key}, http.StatusOK)
+		if err == nil {
+			size = r.ContentLength
+		}
+		return err
+	})
+	return size, err
 }
 
 // Delete deletes an object; that there is none is no error.
 func (c *Client) Delete(key string) error {
-	c.query = c.query[:0]
-	_, err := c.simple(call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
+	err := c.again(func() error {
+		c.query = c.query[:0]
+		_, err := c.simple(call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
+		return err
+	})
 	if KindOf(err) == NotFound && code(err) == "NoSuchKey" {
 		return nil
 	}
@@ -122,37 +144,23 @@ func (c *Client) Put(key string, size int64, body Body) error {
 	if size > c.store.PartSize {
 		return c.putParts(key, size, body)
 	}
-	c.query = c.query[:0]
-	_, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body}, http.StatusOK)
-	return err
-}
-
-func (c *Client) putParts(key string, size int64, body Body) error {
-	upload, err := c.create(key)
-	if err != nil {
+	return c.again(func() error {
+		c.query = c.query[:0]
+		_, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body}, http.StatusOK)
 		return err
-	}
-	aside := c.Aside
-	part := max(c.store.PartSize, (size+maxParts-1)/maxParts)
-	var tags []string
-	for at := int64(0); at < size && err == nil; at += part {
-		var tag string
-		tag, err = c.putPart(key, upload, len(tags)+1, at, min(part, size-at), body)
-		aside += c.Aside
-		tags = append(tags, tag)
-	}
-	if err == nil {
-		err = c.complete(key, upload, tags)
-	}
-	if err != nil {
-		_ = c.Abort(key, upload) // the error counts; what is left the cleanup finds
-	}
-	c.Aside = aside
-	return err
+	})
 }
 
 // create begins an upload in parts.
 func (c *Client) create(key string) (upload string, err error) {
+	err = c.again(func() (err error) {
+		upload, err = c.createOnce(key)
+		return err
+	})
+	return upload, err
+}
+
+func (c *Client) createOnce(key string) (upload string, err error) {
 	c.query = append(c.query[:0], "uploads="...)
 	r, err := c.do(call{method: http.MethodPost, key: key})
 	if err != nil {
@@ -172,16 +180,19 @@ func (c *Client) create(key string) (upload string, err error) {
 }
 
 func (c *Client) putPart(key, upload string, number int, at, size int64, body Body) (tag string, err error) {
-	c.query = strconv.AppendInt(append(c.query[:0], "partNumber="...), int64(number), 10)
-	c.query = appendEscaped(append(c.query, "&uploadId="...), upload, false)
-	r, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body, from: at}, http.StatusOK)
-	if err != nil {
-		return "", err
-	}
-	return r.Header.Get("ETag"), nil
+	err = c.again(func() error {
+		c.query = strconv.AppendInt(append(c.query[:0], "partNumber="...), int64(number), 10)
+		c.query = appendEscaped(append(c.query, "&uploadId="...), upload, false)
+		r, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body, from: at}, http.StatusOK)
+		if err == nil {
+			tag = r.Header.Get("ETag")
+		}
+		return err
+	})
+	return tag, err
 }
 
-// complete makes the object of an upload. A store may find out that it cannot after it has begun to respond.
+// complete makes the object of an upload. It is never tried again: the first try may have made the object. A store may find out that it cannot after it has begun to respond.
 func (c *Client) complete(key, upload string, tags []string) error {
 	var b strings.Builder
 	b.WriteString("<CompleteMultipartUpload>")
@@ -223,6 +234,14 @@ type Page struct {
 // List returns a page of the objects whose keys begin with a prefix; next is empty or Next of the page
 // before it. With flat only those that have no slash after the prefix are in it.
 func (c *Client) List(prefix, next string, flat bool, most int) (p Page, err error) {
+	err = c.again(func() (err error) {
+		p, err = c.list(prefix, next, flat, most)
+		return err
+	})
+	return p, err
+}
+
+func (c *Client) list(prefix, next string, flat bool, most int) (p Page, err error) {
 	q := c.query[:0]
 	if next != "" {
 		q = append(appendEscaped(append(q, "continuation-token="...), next, false), '&')
@@ -250,6 +269,25 @@ func (c *Client) List(prefix, next string, flat bool, most int) (p Page, err err
 
 // noEnd is what is wrong with a list that cannot be read to its end.
 const noEnd = "the store has sent a part of a list without where the next one begins"
+
+// A Walk is the way through the pages of a list. It finds out that a store leads round in circles, however many
+// pages a circle has, and remembers one place only.
+type Walk struct {
+	seen  string
+	pages int // since seen
+	limit int // when the next place is remembered
+}
+
+// On takes what the next page begins with. It is an error if the walk was there before.
+func (w *Walk) On(c *Client, next string) error {
+	if next == w.seen {
+		return c.mismatch(http.StatusOK, "the store leads round in circles: a part of a list begins where an earlier one did")
+	}
+	if w.pages++; w.pages > w.limit {
+		w.seen, w.pages, w.limit = next, 0, 2*w.limit+1
+	}
+	return nil
+}
 
 // page returns a list of what is in the bucket: a document whose root is an element of that name.
 func (c *Client) page(root string) ([]byte, error) {

@@ -70,6 +70,173 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// TestHostStyle: all operations on a store that knows the bucket by the name of the host alone, over HTTP and TLS, whose
+// certificate is of that name (L9).
+func TestHostStyle(t *testing.T) {
+	t.Parallel()
+	const base = "example.com" // as the certificate has it
+	for name, s := range map[string]*s3test.Server{
+		"plain": s3test.Start(t, "-hosts"),
+		"TLS":   s3test.Start(t, "-hosts", "-tls", filepath.Join(t.TempDir(), "ca.pem")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, port, _ := strings.Cut(s.Address(), ":")
+			c := s.Client(t, func(c *s3.Config) {
+				c.Endpoint, c.HostStyle = strings.Replace(c.Endpoint, s.Address(), base+":"+port, 1), true
+			})
+			s3.DialTo(c, s.Address())
+			operate(t, c, "a b+c&d=e%2F~é/")
+			wrong := s.Client(t, func(c *s3.Config) {
+				c.Endpoint, c.HostStyle, c.Bucket = strings.Replace(c.Endpoint, s.Address(), base+":"+port, 1), true, "other"
+			})
+			s3.DialTo(wrong, s.Address())
+			if _, err := wrong.Head("bench/key"); s3.KindOf(err) != s3.NotFound {
+				t.Errorf("another bucket: %v", err)
+			}
+		})
+	}
+}
+
+// TestRetries: a request that has failed in a way that may pass is tried again as often as the store says, is counted, and
+// yields what it would have; one that is refused for good is not (L9).
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	for name, trouble := range map[string]s3test.Trouble{"reset": s3test.Reset, "slow down": s3test.SlowDown, "half": s3test.Half} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var left atomic.Int64
+			url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+				if left.Add(-1) >= 0 {
+					return trouble
+				}
+				return s3test.None
+			})
+			c := s3test.Client(t, url, func(c *s3.Config) { c.Retries = 2 })
+			key, body := "retries/"+name, contents(6<<20)
+			if err := c.Put(key, 1<<20, body); err != nil || c.Retried != 0 {
+				t.Fatal(err, c.Retried)
+			}
+			calls := map[string]func() error{"get": func() error {
+				got, err := c.Get(key, 5, 1<<19, 1<<19, make([]byte, 1<<19), nil)
+				if err == nil && got != 1<<19 {
+					err = fmt.Errorf("got %d bytes", got)
+				}
+				return err
+			}}
+			if trouble != s3test.Half {
+				calls["put"] = func() error { return c.Put(key+"2", 1<<20, body) }
+				calls["head"] = func() error { _, err := c.Head(key); return err }
+				calls["list"] = func() error { _, err := c.List("retries/", "", true, 10); return err }
+				calls["parts"] = func() error { return c.Put(key+"3", 6<<20, body) }
+				calls["delete"] = func() error { return c.Delete(key + "2") }
+			}
+			for call, f := range calls {
+				c.Retried = 0
+				left.Store(2)
+				if err := f(); err != nil || c.Retried != 2 {
+					t.Errorf("%s: %d retries, %v", call, c.Retried, err)
+				}
+				c.Retried = 0
+				left.Store(3)
+				if err := f(); err == nil || c.Retried != 2 {
+					t.Errorf("%s: %d retries of a store in more trouble, %v", call, c.Retried, err)
+				}
+				left.Store(0)
+			}
+			c.Retried = 0
+			if _, err := c.Head("retries/none"); s3.KindOf(err) != s3.NotFound || c.Retried != 0 {
+				t.Errorf("what is not there: %d retries, %v", c.Retried, err)
+			}
+		})
+	}
+}
+
+// TestPartsAtOnce: parts of one upload are sent at the same time, no more of them than the store says, and the object is
+// whole; the first error ends it, and leaves no upload (L9).
+func TestPartsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	const most, size = 3, 5*(5<<20) + 7
+	var flying, peak, parts atomic.Int64
+	two, fails := make(chan struct{}), atomic.Bool{}
+	url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+		if r.URL.Query().Get("partNumber") == "" {
+			return s3test.None
+		}
+		if fails.Load() && r.URL.Query().Get("partNumber") == "3" {
+			return s3test.SlowDown
+		}
+		n := flying.Add(1)
+		defer flying.Add(-1)
+		peak.Store(max(peak.Load(), n))
+		if parts.Add(1) == 2 {
+			close(two)
+		}
+		<-two // else the parts were sent one after the other
+		return s3test.None
+	})
+	c := s3test.Client(t, url, func(c *s3.Config) { c.PartsAtOnce, c.SignPayload = most, true })
+	body := contents(size)
+	if err := c.Put("large", size, body); err != nil {
+		t.Fatal(err)
+	}
+	if p := peak.Load(); p < 2 || p > most || parts.Load() != 6 {
+		t.Errorf("%d parts, %d of them at once", parts.Load(), p)
+	}
+	if got, err := get(c, "large", 0, -1, size); err != nil || !bytes.Equal(got, body(0, size)) {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	fails.Store(true)
+	if err := c.Put("failed", size, body); s3.KindOf(err) != s3.Throttled {
+		t.Error(err)
+	}
+	if all := s3test.Uploads(t, c); len(all) > 0 {
+		t.Errorf("uploads are left: %v", all)
+	}
+	c.Close()
+	fails.Store(false)
+	if err := c.Put("again", size, body); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCircles: a list whose places repeat is given up, however many there are, and one that is only long is not (L9).
+func TestCircles(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	c := s3test.Client(t, s.Proxy(t, func(*http.Request) s3test.Trouble { return s3test.Circle }))
+	var walk s3.Walk
+	var err error
+	pages := 0
+	for next := ""; err == nil; pages++ {
+		var p s3.Page
+		if p, err = c.List("", next, true, 1); err != nil {
+			t.Fatal(err)
+		}
+		next, err = p.Next, walk.On(c, p.Next)
+	}
+	if s3.KindOf(err) != s3.Mismatch || pages > 6 {
+		t.Errorf("after %d pages: %v", pages, err)
+	}
+	for _, circle := range []int{3, 100, 1000} {
+		var walk s3.Walk
+		n := 0
+		for ; walk.On(c, fmt.Sprint(n%circle)) == nil; n++ {
+		}
+		if n < circle || n > 4*circle {
+			t.Errorf("a circle of %d is found after %d", circle, n)
+		}
+	}
+	walk = s3.Walk{}
+	for n := range 10_000 {
+		if err := walk.On(c, fmt.Sprint(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func operate(t *testing.T, c *s3.Client, prefix string) {
 	for _, size := range []int{0, 1, 16 << 10, 16<<10 + 1, 1 << 20, 6 << 20} { // the last one in parts
 		key, body := fmt.Sprint(prefix, size), contents(size)

@@ -18,6 +18,8 @@ type Config struct {
 	CA          []byte        // certificates in PEM that the store's is signed by; nil: those of the system
 	Timeout     time.Duration // within which something has to be sent or received
 	PartSize    int64         // larger objects are uploaded in parts of this size
+	PartsAtOnce int           // so many parts of one upload are sent at the same time; 0: one
+	Retries     int           // how often a request that has failed is tried again
 	SignPayload bool          // contents are part of the signature
 }
 

@@ -286,6 +286,9 @@ func (c *checker) objects() {
 	if n := t.Jobs * t.Depth; n > MaxInFlight {
 		c.e.ReportAt("depth", fmt.Sprintf("%d jobs with %d requests in flight each are %d; at most %d are allowed", t.Jobs, t.Depth, n, MaxInFlight), "use fewer jobs, or less depth")
 	}
+	if n := t.Jobs * t.Depth; t.S3 != nil && n <= MaxInFlight && n*t.S3.PartsAtOnce > MaxInFlight {
+		c.e.ReportAt("s3.parts_at_once", fmt.Sprintf("%d requests in flight with %d parts at once each are %d; at most %d are allowed", n, t.S3.PartsAtOnce, n*t.S3.PartsAtOnce, MaxInFlight), "use fewer jobs, or less depth")
+	}
 	if t.Direct {
 		c.e.ReportAt("direct", "an object store has no direct I/O", "leave it out")
 	}

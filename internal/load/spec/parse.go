@@ -188,7 +188,7 @@ func timeoutsOf(m object) Timeouts {
 func storeOf(m object) *ObjectStore {
 	return &ObjectStore{
 		Endpoint: text(m, "endpoint"), Bucket: text(m, "bucket"), Region: text(m, "region"),
-		PartSize: bytes(m, "part_size"), Page: number(m, "page"), Timeout: duration(m, "timeout"), SignPayload: m["sign_payload"] == true,
+		PartSize: bytes(m, "part_size"), PartsAtOnce: number(m, "parts_at_once"), Retries: number(m, "retries"), Page: number(m, "page"), Timeout: duration(m, "timeout"), SignPayload: m["sign_payload"] == true,
 	}
 }
 

@@ -147,6 +147,8 @@ type ObjectStore struct {
 	Bucket      string // "": likewise
 	Region      string
 	PartSize    int64         // larger objects are uploaded in parts of this size
+	PartsAtOnce int           // of one upload
+	Retries     int           // of a request
 	Page        int           // objects of a page of a list
 	Timeout     time.Duration // within which something has to be sent or received
 	SignPayload bool

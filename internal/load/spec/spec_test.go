@@ -100,7 +100,7 @@ func TestObjectStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &spec.ObjectStore{Endpoint: "https://s3.example.com:9000", Bucket: "bench", Region: "eu-west-1", PartSize: 8 << 20, Page: 100, Timeout: 5 * time.Second, SignPayload: true}
+	want := &spec.ObjectStore{Endpoint: "https://s3.example.com:9000", Bucket: "bench", Region: "eu-west-1", PartSize: 8 << 20, PartsAtOnce: 4, Retries: 2, Page: 100, Timeout: 5 * time.Second, SignPayload: true}
 	if diff := cmp.Diff(want, got.S3); diff != "" {
 		t.Error(diff)
 	}
@@ -110,7 +110,7 @@ func TestObjectStore(t *testing.T) {
 	if got, err = spec.Parse([]byte("{name: least, engine: s3, files: [{name: data, count: 1, size: 1}], mix: [{operation: read}]}")); err != nil {
 		t.Fatal(err)
 	}
-	want = &spec.ObjectStore{Region: "us-east-1", PartSize: 16 << 20, Page: 1000, Timeout: 30 * time.Second}
+	want = &spec.ObjectStore{Region: "us-east-1", PartSize: 16 << 20, PartsAtOnce: 1, Page: 1000, Timeout: 30 * time.Second}
 	if diff := cmp.Diff(want, got.S3); diff != "" {
 		t.Error(diff)
 	}

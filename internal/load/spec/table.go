@@ -26,7 +26,8 @@ const (
 	MaxTotal       = 1 << 60 // bytes of one set
 	MaxJobs        = 1024
 	MaxInFlight    = 4096 // of one thread
-	MaxRate        = 1e9  // operations in a second
+	maxPartsAtOnce = 64
+	MaxRate        = 1e9 // operations in a second
 	MaxCount       = 1 << 50
 	MaxDuration    = 31 * 24 * time.Hour
 	MaxDelay       = 4 * time.Minute // agents refuse a start more than five minutes ahead
@@ -161,7 +162,11 @@ var storeShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {endpo
 	{Name: "region", Default: "us-east-1", Shape: nameShape,
 		Doc: "The region that requests are signed for."},
 	{Name: "part_size", Default: "16MiB", Shape: bytesShape(5<<20, 5<<30), Elsewhere: []string{"multipart_size", "partsize"},
-		Doc: "Larger objects are uploaded in parts of this size, one after the other. Objects of more than 10,000 parts have larger ones."},
+		Doc: "Larger objects are uploaded in parts of this size. Objects of more than 10,000 parts have larger ones."},
+	{Name: "parts_at_once", Default: 1, Shape: whole(1, maxPartsAtOnce),
+		Doc: "How many parts of one object are sent at the same time, each over a connection of its own."},
+	{Name: "retries", Default: 0, Shape: whole(0, 10), Elsewhere: []string{"max_retries"},
+		Doc: "How often a request that has failed is tried again, in the time of its operation, if the store was busy, in trouble or out of reach. An error that a retry hides is counted as a retry."},
 	{Name: "page", Default: 1000, Shape: whole(1, 1000), Elsewhere: []string{"max_keys"},
 		Doc: "The most objects that are asked for at once by a `list`, which gets all pages."},
 	{Name: "timeout", Default: "30s", Shape: span(100*time.Millisecond, time.Hour),

@@ -10,10 +10,13 @@ func (t Table) Reset() {
 
 // Reset makes the counter zero, and keeps its histograms.
 func (c *Counter) Reset() {
-	c.Operations, c.Bytes, c.Errors = 0, 0, nil
+	c.Operations, c.Bytes, c.Errors, c.Retries = 0, 0, nil, 0
 	c.Service.Reset()
 	if c.Response != nil {
 		c.Response.Reset()
+	}
+	if c.FirstByte != nil {
+		c.FirstByte.Reset()
 	}
 }
 

@@ -27,6 +27,8 @@ type Counter struct {
 	Errors     map[string]uint64    // by class; nil if there are none
 	Service    histogram.Histogram  // from the beginning of an operation
 	Response   *histogram.Histogram // from the time at which it was due; nil without a rate
+	FirstByte  *histogram.Histogram // from the beginning to the first byte of the content; nil unless objects are read
+	Retries    uint64               // requests that were tried again
 }
 
 // A Table has the counters of a thread, an interval, an agent or a whole run.
@@ -58,8 +60,12 @@ func (c *Counter) Merge(from *Counter) {
 	c.Bytes += from.Bytes
 	c.count(from.Errors)
 	c.Service.Merge(&from.Service)
+	c.Retries += from.Retries
 	if from.Response != nil {
-		c.response().Merge(from.Response)
+		made(&c.Response).Merge(from.Response)
+	}
+	if from.FirstByte != nil {
+		made(&c.FirstByte).Merge(from.FirstByte)
 	}
 }
 
@@ -83,7 +89,7 @@ func (t Table) Proto() []*loadpb.OperationStats {
 		all = append(all, &loadpb.OperationStats{
 			Operation: k.Operation, SizeClass: k.SizeClass,
 			Operations: c.Operations, Bytes: c.Bytes, Errors: c.Errors,
-			Service: Encode(&c.Service), Response: Encode(c.Response),
+			Service: Encode(&c.Service), Response: Encode(c.Response), FirstByte: Encode(c.FirstByte), Retries: c.Retries,
 		})
 	}
 	return all
@@ -114,17 +120,25 @@ func (t Table) at(k Key) *Counter {
 }
 
 func (c *Counter) add(s *loadpb.OperationStats) error {
-	if err := histogram.Check(s.GetResponse().GetBuckets()); err != nil {
-		return err
+	for _, h := range []*loadpb.Histogram{s.GetResponse(), s.GetFirstByte()} {
+		if err := histogram.Check(h.GetBuckets()); err != nil {
+			return err
+		}
 	}
 	if err := merge(&c.Service, s.GetService()); err != nil {
 		return err
 	}
 	if s.GetResponse() != nil {
-		if err := merge(c.response(), s.GetResponse()); err != nil {
+		if err := merge(made(&c.Response), s.GetResponse()); err != nil {
 			return err
 		}
 	}
+	if s.GetFirstByte() != nil {
+		if err := merge(made(&c.FirstByte), s.GetFirstByte()); err != nil {
+			return err
+		}
+	}
+	c.Retries += s.GetRetries()
 	c.Operations += s.GetOperations()
 	c.Bytes += s.GetBytes()
 	c.count(s.GetErrors())
@@ -144,9 +158,10 @@ func (c *Counter) count(errors map[string]uint64) {
 	}
 }
 
-func (c *Counter) response() *histogram.Histogram {
-	if c.Response == nil {
-		c.Response = &histogram.Histogram{}
+// made returns a histogram, which it makes the first time.
+func made(h **histogram.Histogram) *histogram.Histogram {
+	if *h == nil {
+		*h = &histogram.Histogram{}
 	}
-	return c.Response
+	return *h
 }

@@ -43,6 +43,8 @@ type cell struct {
 	errors            [errorClasses]uint64
 	service           histogram.Histogram
 	response          *histogram.Histogram // nil without a rate
+	first             *histogram.Histogram // to the first byte of a content; nil unless objects are read
+	retries           uint64
 }
 
 // A slot counts one interval of one thread, or of all. A cell is there once something was counted in it.
@@ -67,11 +69,24 @@ func (s *slot) cell(i int, rated bool) *cell {
 	return c
 }
 
+// empty reports whether the cell has counted nothing.
+func (c *cell) empty() bool {
+	return c.operations == 0 && c.retries == 0 && c.errors == [errorClasses]uint64{}
+}
+
+// firstByte returns the histogram of the times to the first byte, and makes it the first time.
+func (c *cell) firstByte() *histogram.Histogram {
+	if c.first == nil {
+		c.first = &histogram.Histogram{}
+	}
+	return c.first
+}
+
 // add adds another slot.
 func (s *slot) add(other *slot) {
 	s.backlog += other.backlog
 	for i, from := range other.cells {
-		if from == nil || from.operations == 0 && from.errors == [errorClasses]uint64{} {
+		if from == nil || from.empty() {
 			continue
 		}
 		c := s.cell(i, from.response != nil)
@@ -84,6 +99,10 @@ func (s *slot) add(other *slot) {
 		if from.response != nil {
 			c.response.Merge(from.response)
 		}
+		if from.first != nil {
+			c.firstByte().Merge(from.first)
+		}
+		c.retries += from.retries
 	}
 }
 
@@ -94,10 +113,13 @@ func (s *slot) reset() {
 		if c == nil {
 			continue
 		}
-		c.operations, c.bytes, c.errors = 0, 0, [errorClasses]uint64{}
+		c.operations, c.bytes, c.errors, c.retries = 0, 0, [errorClasses]uint64{}, 0
 		c.service.Reset()
 		if c.response != nil {
 			c.response.Reset()
+		}
+		if c.first != nil {
+			c.first.Reset()
 		}
 	}
 }
@@ -105,13 +127,13 @@ func (s *slot) reset() {
 // proto returns what was counted as it is sent, in the order of kinds and sizes.
 func (s *slot) proto() (all []*loadpb.OperationStats) {
 	for i, c := range s.cells {
-		if c == nil || c.operations == 0 && c.errors == [errorClasses]uint64{} {
+		if c == nil || c.empty() {
 			continue
 		}
 		kind := spec.Kinds[i/classCount]
 		o := &loadpb.OperationStats{
 			Operation: string(kind), Operations: c.operations, Bytes: c.bytes,
-			Service: stats.Encode(&c.service), Response: stats.Encode(c.response),
+			Service: stats.Encode(&c.service), Response: stats.Encode(c.response), FirstByte: stats.Encode(c.first), Retries: c.retries,
 		}
 		if kind.HasData() {
 			o.SizeClass = sizeClasses[i%classCount]

@@ -75,6 +75,7 @@ func cleaningLayout(job Job) (*layout, error) {
 	l, err := newLayout(job)
 	if err == nil {
 		l.store = l.store.Within(promptly)
+		l.store.Retries = 0 // try does that
 	}
 	return l, err
 }
@@ -171,6 +172,7 @@ func (c *objectCleaner) sweep(dir string) error {
 		}
 	}
 	prefix := c.base + dir + "/c" + strconv.Itoa(c.job.AgentIndex) + "."
+	var walk s3.Walk
 	for next := ""; ; {
 		var p s3.Page
 		err := c.try(c.client, func() (err error) {
@@ -188,6 +190,9 @@ func (c *objectCleaner) sweep(dir string) error {
 		}
 		if p.Next == "" || c.ctx.Err() != nil {
 			return nil
+		}
+		if err := walk.On(c.client, p.Next); err != nil {
+			return err
 		}
 		next = p.Next
 	}

@@ -50,7 +50,7 @@ func (l *layout) openStore() (root string, err error) {
 	o := l.test.S3 // it is there with the engine s3
 	l.store, err = s3.NewStore(s3.Config{
 		Location: location, Region: o.Region, Credentials: credentials, CA: ca,
-		Timeout: o.Timeout, PartSize: o.PartSize, SignPayload: o.SignPayload,
+		Timeout: o.Timeout, PartSize: o.PartSize, PartsAtOnce: o.PartsAtOnce, Retries: o.Retries, SignPayload: o.SignPayload,
 	})
 	if err != nil {
 		return "", invalid("s3", "", "s3: %w", err)
@@ -158,7 +158,9 @@ type objects struct {
 	// What body makes and piece compares.
 	contents *content
 	id       uint64
+	from     int64         // where the content begins in the object
 	aside    time.Duration // for comparing
+	before   time.Duration // of that, in tries before the one whose first byte counts
 }
 
 // equipObjects gives a thread its client and its buffers.
@@ -179,6 +181,9 @@ func (t *thread) equipObjects() (err error) {
 	o.body = func(offset int64, n int) []byte { return o.contents.at(o.id, offset, n) }
 	if t.verifies {
 		o.piece = func(offset int64, b []byte) error {
+			if offset == o.from {
+				o.before = o.aside
+			}
 			began := time.Now()
 			err := o.contents.verify(b, o.id, offset, false)
 			o.aside += time.Since(began)
@@ -206,7 +211,11 @@ func (r *run) connect() error {
 		slots <- struct{}{}
 		all.Go(func() {
 			one, cancel := context.WithTimeout(ctx, r.patience())
-			if err := t.objects.client.Connect(one); err != nil {
+			err := t.objects.client.Connect(one)
+			if err == nil && r.inParts() {
+				err = t.objects.client.ConnectParts(one)
+			}
+			if err != nil {
 				stop(err)
 			}
 			cancel()
@@ -264,6 +273,17 @@ func (t *thread) request(o *operation) (n int64, errno syscall.Errno) {
 	return 0, t.listObjects(o)
 }
 
+// countRequests counts what the requests of an operation were besides: tried again and, if it has read an object, how
+// long its first byte took.
+func (t *thread) countRequests(c *cell, read bool) {
+	client := t.objects.client
+	c.retries += client.Retried
+	client.Retried = 0
+	if read {
+		c.firstByte().Record(int64(client.First - t.objects.before))
+	}
+}
+
 // remote returns the number that stands for an error of the object store, and notes the error.
 func (t *thread) remote(err error) syscall.Errno {
 	if err == nil {
@@ -313,7 +333,7 @@ func (t *thread) readObject(o *operation) (int64, syscall.Errno) {
 		length = want
 	}
 	c := t.objects
-	c.contents, c.id, c.aside = t.contents[o.setAt], f.content, 0
+	c.contents, c.id, c.from, c.aside, c.before = t.contents[o.setAt], f.content, offset, 0, 0
 	n, err := c.client.Get(string(c.key), offset, length, want, t.buffer, c.piece)
 	t.begin += int64(c.aside)
 	if e := (*s3.Error)(nil); err != nil && !errors.As(err, &e) { // of piece
@@ -385,8 +405,12 @@ func (t *thread) listObjects(o *operation) syscall.Errno {
 	t.name = t.name[:0]
 	t.toKey(o.set, leaf)
 	prefix := string(t.objects.key)
+	var walk s3.Walk
 	for next := ""; ; {
 		p, err := t.objects.client.List(prefix, next, true, t.layout.test.S3.Page)
+		if err == nil && p.Next != "" {
+			err = walk.On(t.objects.client, p.Next)
+		}
 		if err != nil || p.Next == "" {
 			return t.remote(err)
 		}

@@ -218,6 +218,48 @@ func TestStoreTroubles(t *testing.T) {
 	}
 }
 
+// TestFirstBytesAndRetries: the time to the first byte is a figure of its own, of each read and of nothing else, and never
+// longer than the whole; what was tried again is counted, and no error (L9).
+func TestFirstBytesAndRetries(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	var n atomic.Int64
+	url := s.Proxy(t, func(r *http.Request) s3test.Trouble {
+		if r.Method == http.MethodGet && r.URL.Query().Get("prefix") == "" && r.URL.Query().Get("uploads") == "" && n.Add(1)%10 == 0 {
+			return s3test.Half
+		}
+		return s3test.None
+	})
+	job := storeJob(t, url, "files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read, weight: 9}, {operation: stat}], verify: true, jobs: 2, count: 100, s3: {retries: 3}, interval: 100ms")
+	p := start(t, job, s.Env()...)
+	p.prepare()
+	p.run(soon())
+	_, _, f := p.finished()
+	if f.GetError() != nil {
+		t.Fatal(f)
+	}
+	retries := uint64(0)
+	for _, o := range f.GetTotals() {
+		first := o.GetFirstByte()
+		if o.GetOperation() != "read" {
+			if first != nil || o.GetRetries() > 0 {
+				t.Errorf("%s has %v and %d retries", o.GetOperation(), first, o.GetRetries())
+			}
+			continue
+		}
+		retries += o.GetRetries()
+		if first.GetCount() != o.GetOperations() || first.GetMinNs() == 0 || first.GetMaxNs() > o.GetService().GetMaxNs() || first.GetSumNs() > o.GetService().GetSumNs() {
+			t.Errorf("first bytes %v of %v", first, o.GetService())
+		}
+	}
+	if want := uint64(n.Load() / 10); retries == 0 || retries != want {
+		t.Errorf("%d retries, want %d", retries, want)
+	}
+	if report := p.clean(); report.GetLeftFiles() > 0 {
+		t.Error(report)
+	}
+}
+
 // TestStoreKilled: a store that dies ends the run with an error, and is cleaned up when it is there again, which is not waited for object by
 // object (L5, L9).
 func TestStoreKilled(t *testing.T) {

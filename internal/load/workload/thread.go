@@ -171,6 +171,9 @@ func (t *thread) count(o *operation, n, due int64) {
 	if t.period > 0 {
 		c.response.Record(t.now - due)
 	}
+	if t.objects != nil {
+		t.countRequests(c, o.kind == spec.Read)
+	}
 }
 
 func (t *thread) choose() *operation {
@@ -194,7 +197,11 @@ func (t *thread) failed(o *operation, n int64, errno syscall.Errno) {
 	case errRemote:
 		class = classOf(t.objects.err)
 	}
-	t.slot.cell(o.row+classOfSize(n), t.period > 0).errors[class]++
+	c := t.slot.cell(o.row+classOfSize(n), t.period > 0)
+	c.errors[class]++
+	if t.objects != nil {
+		t.countRequests(c, false)
+	}
 	t.run.operations.Add(t.counted)
 	t.counted = 0
 	t.turn = 0

@@ -87,7 +87,7 @@ func result(t testing.TB, id string, seconds int) []byte {
 	for s := range seconds {
 		one := Table()
 		total.Merge(one)
-		put(&loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{StartNs: int64(s) * 1e9, EndNs: int64(s+1) * 1e9, Operations: one.Proto()}}})
+		put(interval(s, one))
 	}
 	put(&loadpb.ResultRecord{Record: &loadpb.ResultRecord_Result{Result: &loadpb.Result{RunId: id, Status: loadpb.Status_STATUS_COMPLETED, Seconds: float64(seconds), Totals: total.Proto(),
 		Transitions: []*loadpb.Transition{{Event: "connect", To: "IDLE", Sequence: 1, AtNs: 1}, {From: "IDLE", Event: "config", To: "CONFIG_RECEIVED", Sequence: 2, AtNs: 2}}}}})
@@ -109,6 +109,30 @@ func Journal(t testing.TB, dir, name string, n int, file string) *journal.Journa
 		t.Fatal(err)
 	}
 	return j
+}
+
+// Record adds so many seconds of an agent to a file, as a controller writes them, and to the journal if the
+// file is new.
+func Record(t testing.TB, j *journal.Journal, file string, agent, from, to int) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if from == 0 {
+		j.Recorded(agent, file)
+	}
+	for s := range to - from {
+		if _, err := protodelim.MarshalTo(f, interval(from+s, Table())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// interval returns the record of a second.
+func interval(s int, done stats.Table) *loadpb.ResultRecord {
+	return &loadpb.ResultRecord{Record: &loadpb.ResultRecord_Interval{Interval: &loadpb.Interval{StartNs: int64(s) * 1e9, EndNs: int64(s+1) * 1e9, Operations: done.Proto()}}}
 }
 
 // View returns the run with a number in a phase, with two agents whose clocks are measured.
