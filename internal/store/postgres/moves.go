@@ -34,31 +34,31 @@ func movesQuery(f *store.MoveFilter, part string, start store.MoveRow, most int)
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))
 	}
-	table, order, picked := "audit", "at, job, ord, seq", "true"
-	rows := "at >= " + arg(f.From) + " and at < " + arg(f.To)
-	at := []any{start.At, int64(start.Job), int64(start.Ord), start.Seq}
-	what, of, name := "o.uuid, o.workspace, o.workflow, o.definition, "+names("k", trailColumns), "job", ""
+	table, order, picked := "audit", "at, job, ord, seq", "at >= "+arg(f.From)+" and at < "+arg(f.To)
+	at, from, before := []any{start.At, int64(start.Job), int64(start.Ord), start.Seq}, f.From, f.To
+	what, of, name, rows := "o.uuid, o.workspace, o.workflow, o.definition, "+names("k", trailColumns), "job", "", "true"
 	switch part {
 	case store.PartNear:
-		from, before := f.Keys()
-		picked, order, at = rows+" and not "+store.Distant, "job, ord, seq", at[1:]
-		rows = "job >= " + arg(int64(from)) + " and job < " + arg(int64(before))
+		first, behind := f.Keys()
+		order, at, from, before = "job, ord, seq", at[1:], int64(first), int64(behind)
+		picked += " and not " + store.Distant
 	case store.PartDistant:
-		rows += " and " + store.Distant
+		rows = store.Distant
 	default:
 		long := longNamed[part]
 		table, order, at, of, name = part+"_audit", "at, "+part+", seq", []any{start.At, int64(start.Job), start.Seq}, part, ", "+part+" as job, 0::bigint as ord"
 		what = fmt.Sprintf("o.uuid, %s, o.%s, o.id, %s", long.workspace, long.name, names("k", entryColumns[2:]))
 	}
-	if start.Part != 0 {
+	by, _, _ := strings.Cut(order, ",")
+	rows += " and " + by + " >= " + arg(from)
+	if start.Part == 0 {
+		rows += " and " + by + " < " + arg(before)
+	} else { // with one upper bound, the index is read from there
 		bounds := make([]string, len(at))
 		for i := range at {
 			bounds[i] = arg(at[i])
 		}
 		rows += " and (" + order + ") <= (" + strings.Join(bounds, ", ") + ")"
-		if part == store.PartNear {
-			rows += " and job <= " + bounds[0] // leaves out the partitions of later days
-		}
 	}
 	picked += named("actor", f.Actor, of == "job", arg) + named("event", string(f.Event), of == "job", arg)
 	order = strings.ReplaceAll(order, ",", " desc,") + " desc"

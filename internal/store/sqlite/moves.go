@@ -51,22 +51,25 @@ func (db *DB) Moves(ctx context.Context, f store.MoveFilter) (*store.Moves, erro
 // selected entries; only such a row is read as a whole.
 func movesQuery(f *store.MoveFilter, part string, start store.MoveRow, most int) (text string, values []any) {
 	table, key, order := part+"_audit", part+", 0", "at, "+part+", seq"
-	at := []any{start.At, int64(start.Job), start.Seq}
+	at, from, before := []any{start.At, int64(start.Job), start.Seq}, f.From, f.To
 	var rows, picked where
+	picked.add("at >= ? AND at < ?", f.From, f.To)
 	switch part {
 	case store.PartNear:
 		table, key, order, at = "audit", "job, ord", "job, ord, seq", []any{int64(start.Job), int64(start.Ord), start.Seq}
-		from, before := f.Keys()
-		rows.add("job >= ? AND job < ?", int64(from), int64(before))
-		picked.add("at >= ? AND at < ? AND NOT "+store.Distant, f.From, f.To)
+		first, behind := f.Keys()
+		from, before = int64(first), int64(behind)
+		picked.add("NOT " + store.Distant)
 	case store.PartDistant:
 		table, key, order = "audit INDEXED BY audit_distant", "job, ord", "at, job, ord, seq"
 		at = []any{start.At, int64(start.Job), int64(start.Ord), start.Seq}
-		rows.add("at >= ? AND at < ? AND "+store.Distant, f.From, f.To)
-	default:
-		rows.add("at >= ? AND at < ?", f.From, f.To)
+		rows.add(store.Distant)
 	}
-	if start.Part != 0 {
+	by, _, _ := strings.Cut(order, ",")
+	rows.add(by+" >= ?", from)
+	if start.Part == 0 {
+		rows.add(by+" < ?", before)
+	} else { // the index is used for one upper bound
 		rows.add("("+order+") <= (?"+strings.Repeat(", ?", len(at)-1)+")", at...)
 	}
 	picked.names("actor", f.Actor, table)
