@@ -49,6 +49,7 @@ func (s *Service) quickly(do func(context.Context, *exchanging) (*body[exchange.
 				next(&readContext{c, io.MultiReader(buffer, failing{err})})
 				return
 			}
+			_ = c.SetReadDeadline(time.Time{}) // likewise
 			if buffer.Cap() <= maxBuffer {
 				buffer.Reset()
 				buffers.Put(buffer)
