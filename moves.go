@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // A Move is a row of the audit trail, with what it is about.
@@ -23,14 +24,16 @@ var AuditMachines = []string{lifecycle.Job.Name, lifecycle.Step.Name, lifecycle.
 
 // An AuditQuery selects moves. The zero value selects the newest 50 of everything.
 type AuditQuery struct {
-	Entity     string    // id of a job, step, worker, schedule, pause of a queue, token or webhook: only its moves, oldest first; empty: of all, newest first
-	Machines   []string  // only of these, of AuditMachines; none: of all
-	Actor      string    // only by this actor
-	Workspaces []string  // only of these; none: of all, and what belongs to no workspace
-	From       Timestamp // only at this time or later
-	To         Timestamp // only before this time; 0: no bound
-	After      string    // only what is behind the place at which the page before has ended
-	Limit      int       // 1 to 1000; 0 is 50
+	Entity     string        // id of a job, step, worker, schedule, pause of a queue, token or webhook: only its moves, oldest first; empty: of all, newest first
+	Machines   []string      // only of these, of AuditMachines; none: of all
+	Actor      string        // only by this actor
+	Event      machine.Event // only of this event
+	State      machine.State // only those that lead to this state
+	Workspaces []string      // only of these; none: of all, and what belongs to no workspace
+	From       Timestamp     // only at this time or later
+	To         Timestamp     // only before this time; 0: no bound
+	After      string        // only what is behind the place at which the page before has ended
+	Limit      int           // 1 to 1000; 0 is 50
 }
 
 // Check returns an error of kind Invalid that names the first value that selects nothing.
@@ -40,13 +43,22 @@ func (q *AuditQuery) Check() error {
 			return Errorf(Invalid, "machine %.100q: want %s", name, strings.Join(AuditMachines, ", "))
 		}
 	}
+	named := func(names func(*machine.Machine) bool) bool {
+		return slices.ContainsFunc(AuditMachines, func(name string) bool { return names(lifecycle.ByName(name)) })
+	}
+	switch {
+	case q.Event != "" && !named(func(m *machine.Machine) bool { return m.Create == q.Event || slices.Contains(m.Events(), q.Event) }):
+		return Errorf(Invalid, "event %.100q: want an event of a machine: pawl machine show lists them", q.Event)
+	case q.State != "" && !named(func(m *machine.Machine) bool { return m.Has(q.State) }):
+		return Errorf(Invalid, "state %.100q: want a state of a machine: pawl machine show lists them", q.State)
+	}
 	if q.To != 0 && q.From >= q.To {
 		return &Error{Kind: Invalid, Message: fmt.Sprintf("to %s: want a time after from, which is %s", q.To, q.From)}
 	}
 	return nil
 }
 
-// Admits reports whether the query selects a move by its actor and time.
+// Admits reports whether the query selects a move by its actor, event, state and time.
 func (q *AuditQuery) Admits(t *Transition) bool {
-	return (q.Actor == "" || q.Actor == t.Actor) && t.At >= q.From && (q.To == 0 || t.At < q.To)
+	return (q.Actor == "" || q.Actor == t.Actor) && (q.Event == "" || q.Event == t.Event) && (q.State == "" || q.State == t.To) && t.At >= q.From && (q.To == 0 || t.At < q.To)
 }

@@ -20,7 +20,8 @@ webhooks that belong to none. Through a server, moves of webhooks are for admins
 of tokens for admins of all workspaces; other callers do not see them.
 
 --actor is what the column BY shows: token:NAME or oidc:NAME of a caller of a server, the id
-of a worker, or engine. --since and --until are RFC 3339, a time of today in UTC, or a
+of a worker, or engine. --event and --state are those of the machines: see pawl machine show.
+--since and --until are RFC 3339, a time of today in UTC, or a
 duration ago. --limit is 1 or more, 50 by default; 0 is no limit.`
 
 // An auditList is what the flags of audit list select.
@@ -35,12 +36,14 @@ func newAuditList(a *app) *cobra.Command {
 	form, l := formText, auditList{}
 	c := &cobra.Command{
 		Use: "list", Short: "List moves by actor, machine, entity and time", Long: auditListLong,
-		Example: "  pawl audit list --actor token:ci --since 24h\n  pawl audit list --machine token,webhook --all-workspaces\n  pawl audit list --entity j_019ac1f0a3c47d5e8f00112233445566 -o json",
+		Example: "  pawl audit list --actor token:ci --since 24h\n  pawl audit list --machine token,webhook --all-workspaces\n  pawl audit list --event cancel --since 10:00\n  pawl audit list --entity j_019ac1f0a3c47d5e8f00112233445566 -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.auditList(c.Context(), &l, form == formJSON) },
 	}
 	bindForm(a, c, &form, "a list of moves")
 	c.Flags().StringVar(&l.query.Actor, "actor", "", "only moves by this actor")
+	c.Flags().StringVar((*string)(&l.query.Event), "event", "", "only moves by this event, such as cancel")
+	c.Flags().StringVar((*string)(&l.query.State), "state", "", "only moves that lead to this state, such as FAILED")
 	c.Flags().StringSliceVar(&l.query.Machines, "machine", nil, "only these: job, step, worker, schedule, queue_pause, token, webhook")
 	c.Flags().StringVar(&l.query.Entity, "entity", "", "only moves of the entity with this id")
 	c.Flags().StringVar(&l.since, "since", "", "only moves at this time or later")

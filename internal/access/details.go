@@ -18,7 +18,7 @@ type Details interface {
 	Grid(ctx context.Context, id pawl.ID, node string, at pawl.Moment) (*explain.Grid, error)
 	Timeline(ctx context.Context, id pawl.ID, step string, at pawl.Moment) (*explain.Timeline, error)
 	Moments(ctx context.Context, id pawl.ID, buckets int) (*explain.Moments, error)
-	Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen []explain.Chosen, more bool, err error)
+	Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen []explain.Chosen, next string, err error)
 
 	// Remember returns what a request of an actor has made, and whether it was made before: with
 	// a request id, the first result is stored, for an hour. Another request with that id is
@@ -56,9 +56,9 @@ func (e *Engine) Moments(ctx context.Context, id pawl.ID, buckets int) (*explain
 }
 
 // Choose looks at one workspace: the named one, or the default one.
-func (e *Engine) Choose(ctx context.Context, q pawl.JobQuery, most int) ([]explain.Chosen, bool, error) {
+func (e *Engine) Choose(ctx context.Context, q pawl.JobQuery, most int) ([]explain.Chosen, string, error) {
 	if err := in(ctx, q.Workspace); err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	q.Workspace = cmp.Or(q.Workspace, pawl.DefaultWorkspace)
 	return e.of.Choose(ctx, q, most)

@@ -91,6 +91,9 @@ func TestAuditList(t *testing.T) {
 		"a webhook":              {admin, "entity=" + to.byPath["webhooks"], []string{"webhook"}, func(m *pawl.Move) bool { return m.Name == "clerk" }},
 		"a token":                {admin, "entity=" + to.byPath["tokens"], []string{"token"}, func(m *pawl.Move) bool { return m.Name == "victim" }},
 		"a job of an actor":      {viewer, "actor=token:admin&entity=" + to.byPath["jobs"], []string{"job"}, func(m *pawl.Move) bool { return m.Actor == "token:admin" }},
+		"an event":               {viewer, "event=cancel", []string{"job", "step"}, func(m *pawl.Move) bool { return m.Event == "cancel" }},
+		"a state":                {viewer, "state=CANCELED&machine=job", []string{"job"}, func(m *pawl.Move) bool { return m.To == "CANCELED" }},
+		"an event of a job":      {viewer, "event=cancel&entity=" + to.byPath["jobs"], []string{"job"}, func(m *pawl.Move) bool { return m.Event == "cancel" && m.Entity == to.byPath["jobs"] }},
 		"before there was one":   {admin, "to=2020-01-01T00:00:00Z", nil, nil},
 		"after everything":       {admin, "from=2090-01-01T00:00:00Z", nil, nil},
 		"since, and an actor":    {viewer, "from=2020-01-01T00:00:00Z&machine=job&actor=token:admin", []string{"job"}, func(m *pawl.Move) bool { return m.Actor == "token:admin" }},
@@ -124,6 +127,8 @@ func TestAuditList(t *testing.T) {
 		{admin, "machine=member", 422, "want job, step"},
 		{admin, "entity=nothing", 422, "nothing"},
 		{admin, "from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", 422, "after from"},
+		{admin, "event=explode", 422, "explode"},
+		{admin, "state=LOST", 422, "LOST"},
 		{admin, "limit=0", 422, "limit"},
 		{admin, "cursor=x", 422, "cursor"},
 	} {

@@ -102,6 +102,7 @@ func (h *hand) run(n int) float64 {
 	}
 	before := cpu(h.b)
 	var reports []link.Report
+	actor := h.worker.ID.Public(pawl.WorkerPrefix) // as package worker has it
 	for done := 0; done < n; {
 		got, err := h.link.Exchange(h.b.Context(), link.Exchange{Worker: h.worker, Reports: reports, Free: h.size})
 		if err != nil {
@@ -113,7 +114,7 @@ func (h *hand) run(n int) float64 {
 			if _, _, err := h.link.StepInput(h.b.Context(), &got[i]); err != nil {
 				h.b.Fatal(err)
 			}
-			reports = append(reports, link.Report{Step: got[i].Step.StepKey, Claim: got[i].Step.Claims, Actor: "bench",
+			reports = append(reports, link.Report{Step: got[i].Step.StepKey, Claim: got[i].Step.Claims, Actor: actor,
 				Report: decide.Report{Event: lifecycle.StepSuccess, Output: []byte("null")}})
 		}
 	}

@@ -23,7 +23,7 @@ const (
 func (s *Service) bulkOperations() []operation {
 	return []operation{
 		{id: "change-jobs", method: post, path: "/api/bulk/{verb}", role: Operator, repeat: replayedEach, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: "jobs",
-			summary: "Cancel, pause, resume or retry many jobs", detail: "Changes the jobs with these ids, or those that a filter selects, newest first: 2,000 at most, and more says that there are others. Each has an item of its own. With expect it is 409, and nothing is changed, unless that many are selected. With dry_run it counts, and changes nothing. With a request_id the selection is stored first, and the verb of each job has a key of its own: a repeated request changes the same jobs, and none of them twice.", add: does(s, s.changeJobs)},
+			summary: "Cancel, pause, resume or retry many jobs", detail: "Changes the jobs with these ids, or those that a filter selects, newest first: 2,000 at most, of some 20,000 that it looks at. If more is true there may be others, even if the count is 0: send next as cursor, with another request_id. Each has an item of its own. With expect it is 409, and nothing is changed, unless that many are selected. With dry_run it counts, and changes nothing. With a request_id the selection is stored first, and the verb of each job has a key of its own: a repeated request changes the same jobs, and none of them twice.", add: does(s, s.changeJobs)},
 	}
 }
 
@@ -64,6 +64,7 @@ type BulkInput struct {
 	Workspace string     `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace of the filter and of the request_id. Default: default."`
 	Jobs      []string   `json:"jobs,omitempty" maxItems:"2000" doc:"The ids of jobs."`
 	Filter    *JobFilter `json:"filter,omitempty" doc:"Which jobs, in place of ids."`
+	Cursor    string     `json:"cursor,omitempty" maxLength:"512" doc:"The next of a response to the same filter: only jobs behind it."`
 	Expect    *int       `json:"expect,omitempty" minimum:"0" maximum:"2000" doc:"How many jobs have to be selected: the count of a dry run."`
 	DryRun    bool       `json:"dry_run,omitempty" doc:"Change nothing."`
 }
@@ -71,7 +72,8 @@ type BulkInput struct {
 // A bulk is the response to a bulk change.
 type bulk struct {
 	Count  int                   `json:"count" doc:"How many jobs are selected."`
-	More   bool                  `json:"more" doc:"The filter selects further jobs."`
+	More   bool                  `json:"more" doc:"The filter may select further jobs."`
+	Next   string                `json:"next,omitempty" doc:"The cursor of the jobs behind these. Absent: there are none."`
 	States map[machine.State]int `json:"states" doc:"How many of them were in which state. Only of a filter."`
 	Items  []bulkItem            `json:"items" doc:"What became of each. Of a dry run there are none."`
 }
@@ -84,8 +86,8 @@ type bulkItem struct {
 
 // A selection is what a bulk request changes, as it is stored under its key.
 type selection struct {
-	Jobs   []string              `json:"jobs"` // without the prefix
-	More   bool                  `json:"more,omitempty"`
+	Jobs   []string              `json:"jobs"`             // without the prefix
+	Behind string                `json:"behind,omitempty"` // where the jobs begin that it does not have
 	States map[machine.State]int `json:"states,omitempty"`
 }
 
@@ -99,18 +101,25 @@ func (s *Service) changeJobs(ctx context.Context, in *struct {
 	if verb == nil {
 		return nil, &pawl.Error{Kind: pawl.NotFound, Message: fmt.Sprintf("there is no verb %.100q for many jobs: want one of %v", in.Verb, slices.Sorted(maps.Keys(bulkVerbs)))}
 	}
-	if (len(b.Jobs) > 0) == (b.Filter != nil) {
+	switch {
+	case (len(b.Jobs) > 0) == (b.Filter != nil):
 		return nil, pawl.Errorf(pawl.Invalid, "jobs: want one of jobs and filter")
+	case b.Cursor != "" && b.Filter == nil:
+		return nil, pawl.Errorf(pawl.Invalid, "cursor: want none with jobs: it is of a filter")
 	}
 	c, err := in.change(ctx, Note{Reason: b.Reason, RequestID: b.RequestID})
 	if err != nil {
 		return nil, err
 	}
-	sel, err := s.selection(ctx, in.Verb, b, c)
+	after, err := b.after()
 	if err != nil {
 		return nil, err
 	}
-	out := bulk{Count: len(sel.Jobs), More: sel.More, States: sel.States, Items: []bulkItem{}}
+	sel, err := s.selection(ctx, in.Verb, b, after, c)
+	if err != nil {
+		return nil, err
+	}
+	out := bulk{Count: len(sel.Jobs), More: sel.Behind != "", Next: nextOf(sel.Behind, b.selector()...), States: sel.States, Items: []bulkItem{}}
 	if out.States == nil {
 		out.States = map[machine.State]int{}
 	}
@@ -120,10 +129,22 @@ func (s *Service) changeJobs(ctx context.Context, in *struct {
 	return &body[bulk]{out}, nil
 }
 
+// selector is what the cursor of a request belongs to.
+func (b *BulkInput) selector() []any {
+	filter, _ := json.Marshal(b.Filter)
+	return []any{"bulk", b.Workspace, string(filter)}
+}
+
+// after returns the place at which the jobs of a filter begin; empty: at the newest.
+func (b *BulkInput) after() (string, error) {
+	w := Window{Cursor: b.Cursor}
+	return w.after(b.selector()...)
+}
+
 // selection returns what a request changes: with a key, the same as the first time.
-func (s *Service) selection(ctx context.Context, verb string, b *BulkInput, c pawl.Change) (sel selection, err error) {
+func (s *Service) selection(ctx context.Context, verb string, b *BulkInput, after string, c pawl.Change) (sel selection, err error) {
 	choose := func() (json.RawMessage, error) {
-		if err := s.choose(ctx, b, &sel); err != nil {
+		if err := s.choose(ctx, b, after, &sel); err != nil {
 			return nil, err
 		}
 		if b.Expect != nil && (*b.Expect != len(sel.Jobs)) {
@@ -146,7 +167,7 @@ func (s *Service) selection(ctx context.Context, verb string, b *BulkInput, c pa
 }
 
 // choose finds the jobs of a request.
-func (s *Service) choose(ctx context.Context, b *BulkInput, sel *selection) error {
+func (s *Service) choose(ctx context.Context, b *BulkInput, after string, sel *selection) error {
 	sel.Jobs, sel.States = []string{}, map[machine.State]int{}
 	if b.Filter == nil {
 		for _, id := range b.Jobs {
@@ -159,11 +180,13 @@ func (s *Service) choose(ctx context.Context, b *BulkInput, sel *selection) erro
 		}
 		return nil
 	}
-	chosen, more, err := s.Engine.Choose(ctx, b.Filter.query(b.Workspace), maxBulk)
+	q := b.Filter.query(b.Workspace)
+	q.Before = after
+	chosen, behind, err := s.Engine.Choose(ctx, q, maxBulk)
 	if err != nil {
 		return err
 	}
-	sel.More = more
+	sel.Behind = behind
 	for _, j := range chosen {
 		sel.Jobs = append(sel.Jobs, j.ID.Public(pawl.JobPrefix)[len(pawl.JobPrefix):])
 		sel.States[j.State]++

@@ -81,3 +81,41 @@ func TestBulkInWorkspaces(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// TestBulkGoesOn: a selection that was cut off goes on at its cursor, which is of its filter alone, and a
+// repeated request gets the same cursor (J8).
+func TestBulkGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": "name: waits\nsteps: [{id: a, event: {name: go}}]\n"}))
+	for range 5 { // 2,500 jobs
+		var jobs []map[string]any
+		for range 500 {
+			jobs = append(jobs, map[string]any{"workflow": "waits"})
+		}
+		s.want(200, "POST", "/api/jobs/batch", text(map[string]any{"jobs": jobs}))
+	}
+	const where = `"dry_run":true,"filter":{"workflow":"waits"}`
+	first := s.want(200, "POST", "/api/bulk/pause", `{`+where+`}`)
+	next, _ := first.field(t, "next").(string)
+	if first.field(t, "count") != 2000.0 || first.field(t, "more") != true || next == "" {
+		t.Fatalf("%v of them, more %v, next %q", first.field(t, "count"), first.field(t, "more"), next)
+	}
+	rest := s.want(200, "POST", "/api/bulk/pause", `{"cursor":"`+next+`",`+where+`}`)
+	if rest.field(t, "count") != 500.0 || rest.field(t, "more") != false || strings.Contains(string(rest.body), `"next"`) {
+		t.Errorf("%v of them, more %v", rest.field(t, "count"), rest.field(t, "more"))
+	}
+	for body, says := range map[string]string{
+		`{"cursor":"` + next + `","dry_run":true,"filter":{"workflow":"other"}}`:  "other parameters",
+		`{"cursor":"` + next + `","jobs":["j_019ac1f0a3c47d5e8f00112233445566"]}`: "cursor",
+		`{"cursor":"x",` + where + `}`:                                            "cursor",
+	} {
+		if a := s.want(422, "POST", "/api/bulk/pause", body); !strings.Contains(string(a.body), says) {
+			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+	request := `{"request_id":"b-2","expect":0,"filter":{"workflow":"none"}}`
+	if one, two := s.want(200, "POST", "/api/bulk/cancel", request), s.want(200, "POST", "/api/bulk/cancel", request); string(one.body) != string(two.body) {
+		t.Errorf("%s\n%s", one.body, two.body)
+	}
+}

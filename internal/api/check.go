@@ -37,7 +37,7 @@ func (s *Service) checkOperations() []operation {
 		{id: "list-schedule-actions", method: get, path: "/api/schedules/{name}/actions", role: Viewer, errors: []Slug{SlugNotFound}, tag: "schedules",
 			summary: "Say what the caller can do with a schedule", detail: actionsDetail, add: does(s, s.listScheduleActions)},
 		{id: "query-audit", method: get, path: "/api/audit", role: Viewer, errors: []Slug{SlugNotFound}, tag: "records",
-			summary: "List moves of the audit trail", detail: "Lists the moves of all entities that the caller sees, newest first; with entity, those of one, oldest first. A page looks at some 20,000 rows, so that it may be short, or empty, though there is a next. Moves of webhooks are for admins, and those of tokens for admins of all workspaces: others do not see them.", add: does(s, s.queryAudit)},
+			summary: "List moves of the audit trail", detail: "Lists the moves of all entities that the caller sees, newest first; with entity, those of one, oldest first. A page looks at 20,000 rows at most, so that it may be short, or empty, though there is a next. Where so many are written within half a minute, pages go through ten seconds after ten seconds, each page the newest first. Moves of webhooks are for admins, and those of tokens for admins of all workspaces: others do not see them.", add: does(s, s.queryAudit)},
 		{id: "list-processes", method: get, path: "/api/processes", role: Viewer, everywhere: true, tag: "workers",
 			summary: "List the processes that use the database", detail: "Lists the processes that have reported in the last 10 minutes, with how far their clocks are ahead.", add: does(s, s.listProcesses)},
 		{id: "get-rates", method: get, path: "/api/rates", role: Viewer, tag: "records",
@@ -319,14 +319,16 @@ func (s *Service) queryAudit(ctx context.Context, in *struct {
 	Entity  string    `query:"entity" maxLength:"64" doc:"The id of a job, step, worker, schedule, pause of a queue, token or webhook: only its moves." example:"j_019ac1f0a3c47d5e8f00112233445566"`
 	Machine []string  `query:"machine" maxItems:"20" doc:"Only moves of these machines: job, step, worker, schedule, queue_pause, token, webhook, separated by commas."`
 	Actor   string    `query:"actor" maxLength:"255" doc:"Only moves of this actor, such as token:ci, oidc:ada@example.com or the id of a worker."`
+	Event   string    `query:"event" maxLength:"64" doc:"Only moves by this event of a machine, such as cancel."`
+	State   string    `query:"state" maxLength:"64" doc:"Only moves that lead to this state, such as FAILED."`
 	From    time.Time `query:"from" doc:"Only moves at this time or later."`
 	To      time.Time `query:"to" doc:"Only moves before this time."`
 }) (*body[page[pawl.Move]], error) {
-	q := pawl.AuditQuery{Entity: in.Entity, Machines: in.Machine, Actor: in.Actor, From: stamp(in.From), To: stamp(in.To)}
+	q := pawl.AuditQuery{Entity: in.Entity, Machines: in.Machine, Actor: in.Actor, Event: machine.Event(in.Event), State: machine.State(in.State), From: stamp(in.From), To: stamp(in.To)}
 	if in.Workspace != "" {
 		q.Workspaces = []string{in.Workspace}
 	}
-	return placedPage(in.Window, []any{"audit", in.Workspace, in.Entity, in.Machine, in.Actor, in.From, in.To}, func(after string, limit int) ([]pawl.Move, string, error) {
+	return placedPage(in.Window, []any{"audit", in.Workspace, in.Entity, in.Machine, in.Actor, in.Event, in.State, in.From, in.To}, func(after string, limit int) ([]pawl.Move, string, error) {
 		q.After, q.Limit = after, limit
 		return s.Engine.MovePage(ctx, q)
 	})

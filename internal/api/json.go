@@ -6,19 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-dev/pawl/internal/exchange"
 )
-
-// maxPooled is the largest buffer, in bytes, that is kept for another response.
-const maxPooled = 1 << 20
-
-// responseBuffers are those of the responses to exchanges.
-var responseBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // strictJSON reads one value of JSON that is UTF-8 and names no key of an object twice.
 var strictJSON = huma.Format{
@@ -27,14 +20,8 @@ var strictJSON = huma.Format{
 		if !is {
 			return huma.DefaultJSONFormat.Marshal(w, v)
 		}
-		text := responseBuffers.Get().(*[]byte)
-		defer func() {
-			if cap(*text) <= maxPooled {
-				responseBuffers.Put(text)
-			}
-		}()
-		*text = append(a.AppendJSON((*text)[:0]), '\n')
-		_, err := w.Write(*text)
+		var err error
+		withText(&a, func(text []byte) { _, err = w.Write(text) })
 		return err
 	},
 	Unmarshal: func(data []byte, v any) error {

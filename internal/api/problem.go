@@ -260,6 +260,13 @@ func (p *Problem) Write(w http.ResponseWriter) { p.write(w, w.WriteHeader) }
 
 // write sends the problem by way of a function that sends the header with a status.
 func (p *Problem) write(w http.ResponseWriter, begin func(status int)) {
+	sent := *p
+	sent.RequestID = cmp.Or(p.RequestID, w.Header().Get(requestIDHeader))
+	sent.send(w, begin)
+}
+
+// send is write, without a RequestID that the problem does not have.
+func (p *Problem) send(w http.ResponseWriter, begin func(status int)) {
 	h := w.Header()
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Location"} {
 		h.Del(name)
@@ -271,12 +278,10 @@ func (p *Problem) write(w http.ResponseWriter, begin func(status int)) {
 		h.Set("Allow", strings.Join(p.Methods, ", "))
 	}
 	maps.Copy(h, p.GetHeaders())
-	sent := *p
-	sent.RequestID = cmp.Or(p.RequestID, h.Get(requestIDHeader))
 	begin(p.Status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(sent) // the client is gone
+	_ = e.Encode(p) // the client is gone
 }
 
 // Explain serves what a kind of problem means, as text, for the path /problems/{slug}.

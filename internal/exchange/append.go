@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -26,6 +27,49 @@ func (a *Answer) AppendJSON(to []byte) []byte {
 	}
 	w.raw(`,"next_ms":`).integer(a.NextMS).raw("}")
 	return w
+}
+
+// Written reports whether AppendJSON can write the request: whether all that it has as JSON is JSON.
+func (r *Request) Written() bool {
+	return !slices.ContainsFunc(r.Reports, func(r Report) bool {
+		return len(r.Output) > 0 && !json.Valid(r.Output) || r.Error != nil && len(r.Error.Metadata) > 0 && !json.Valid(r.Error.Metadata)
+	})
+}
+
+// AppendJSON appends the request, which is Written.
+func (r *Request) AppendJSON(to []byte) []byte {
+	w := appender(to)
+	w.raw(`{"turn":`).integer(r.Turn)
+	if len(r.Reports) > 0 {
+		w.raw(`,"reports":`)
+		list(&w, r.Reports, func(i int) { w.report(&r.Reports[i]) })
+	}
+	if r.Free != 0 {
+		w.raw(`,"free":`).integer(int64(r.Free))
+	}
+	if r.WaitMS != nil {
+		w.raw(`,"wait_ms":`).integer(*r.WaitMS)
+	}
+	if r.Holding != nil {
+		w.raw(`,"holding":`)
+		list(&w, r.Holding, func(i int) { w.raw("{").claim(r.Holding[i]).raw("}") })
+	}
+	w.raw("}")
+	return w
+}
+
+func (w *appender) report(r *Report) {
+	w.raw("{").claim(r.Claim).raw(`,"outcome":`).text(r.Outcome)
+	if len(r.Output) > 0 {
+		w.raw(`,"output":`).raw(string(r.Output))
+	}
+	if r.Error != nil {
+		w.raw(`,"error":`).any(r.Error)
+	}
+	if r.AfterMS != 0 {
+		w.raw(`,"after_ms":`).integer(r.AfterMS)
+	}
+	w.raw("}")
 }
 
 func (w *appender) step(s *Step) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -21,9 +22,9 @@ func Of(id pawl.ID, c link.Stop) Claim { return Claim{id.Public(pawl.StepPrefix)
 func stops(where string, claims []Claim) ([]link.Stop, error) {
 	all := make([]link.Stop, len(claims))
 	for i, c := range claims {
-		id, err := stepID(fmt.Sprintf("%s[%d].step_id", where, i), c.StepID)
+		id, err := stepID("step_id", c.StepID)
 		if err != nil {
-			return nil, err
+			return nil, pawl.Errorf(pawl.Invalid, "%s[%d].%v", where, i, err)
 		}
 		all[i] = link.Stop{StepKey: id.StepKey(), Claim: c.Claim}
 	}
@@ -55,27 +56,28 @@ func named(claims []Claim, keys, list []link.Stop) []Claim {
 
 // reports returns the reports of a worker for an engine.
 func reports(worker pawl.ID, list []Report) ([]link.Report, error) {
-	all := make([]link.Report, len(list))
+	all, actor := make([]link.Report, len(list)), worker.Public(pawl.WorkerPrefix)
 	for i := range list {
-		r, err := list[i].report(worker, fmt.Sprintf("reports[%d]", i))
+		r, err := list[i].report(worker, actor)
 		if err != nil {
-			return nil, err
+			return nil, pawl.Errorf(pawl.Invalid, "reports[%d].%v", i, err)
 		}
 		all[i] = r
 	}
 	return all, nil
 }
 
-// report returns a report for an engine. where names it in errors.
-func (r *Report) report(worker pawl.ID, where string) (link.Report, error) {
-	id, err := stepID(where+".step_id", r.StepID)
+// report returns a report for an engine, by a worker whose public id is actor. Errors begin with the
+// name of the member.
+func (r *Report) report(worker pawl.ID, actor string) (link.Report, error) {
+	id, err := stepID("step_id", r.StepID)
 	if err != nil {
 		return link.Report{}, err
 	}
 	if len(r.Output) > MaxOutput {
-		return link.Report{}, pawl.Errorf(pawl.Invalid, "%s.output: it has %d bytes: want at most %d", where, len(r.Output), MaxOutput)
+		return link.Report{}, pawl.Errorf(pawl.Invalid, "output: it has %d bytes: want at most %d", len(r.Output), MaxOutput)
 	}
-	l := link.Report{Step: id.StepKey(), Claim: r.Claim.Claim, Actor: worker.Public(pawl.WorkerPrefix), By: worker.WorkerKey()}
+	l := link.Report{Step: id.StepKey(), Claim: r.Claim.Claim, Actor: actor, By: worker.WorkerKey()}
 	if l.Event = events[r.Outcome]; l.Event == lifecycle.StepSuccess {
 		l.Output = decide.OrNull(r.Output)
 		return l, nil
@@ -104,10 +106,10 @@ func (e *Error) failure() *pawl.Failure {
 		Delay: pawl.Duration(time.Duration(e.RetryAfterMS) * time.Millisecond), Metadata: e.Metadata}
 }
 
-// ReportOf returns a report of an engine's as a message. An output, or a message, that is
+// ReportOf returns a report of an engine's, which is of a claim, as a message. An output, or a message, that is
 // larger than a server takes is a failure of the step, or cut off.
-func ReportOf(step pawl.ID, l *link.Report) Report {
-	r := Report{Claim: Of(step, link.Stop{StepKey: l.Step, Claim: l.Claim}), Output: l.Output, AfterMS: l.Snooze.Milliseconds()}
+func ReportOf(c Claim, l *link.Report) Report {
+	r := Report{Claim: c, Output: l.Output, AfterMS: l.Snooze.Milliseconds()}
 	f := l.Failure
 	switch l.Event {
 	case lifecycle.StepSuccess:
@@ -160,8 +162,9 @@ func stepOf(a *link.Assignment, b *link.StepInput) Step {
 	return s
 }
 
-// StepInput returns what a worker needs to run a step that was delivered.
-func (s *Step) StepInput() *link.StepInput {
+// StepInput returns what a worker needs to run a step that was delivered. Its node may be like, which is
+// that of an earlier step, or nil.
+func (s *Step) StepInput(like *workflow.Node) *link.StepInput {
 	w := &workflow.Work{Kind: workflow.Kind(s.Work.Kind), Argv: s.Work.Command, Script: s.Work.Run, Env: s.Work.Env, Dir: s.Work.Dir, With: s.Work.With}
 	if w.Kind.Encodes() {
 		w.Handler = s.Handler
@@ -169,10 +172,19 @@ func (s *Step) StepInput() *link.StepInput {
 	if h := s.Work.HTTP; h != nil {
 		w.HTTP = &workflow.Request{Method: h.Method, URL: h.URL, Headers: h.Headers, Body: h.Body, Expect: h.Expect}
 	}
-	n := &workflow.Node{Kind: w.Kind}
-	n.Handler, n.Queue, n.Timeout, n.Output = s.Handler, s.Queue, time.Duration(s.TimeoutMS)*time.Millisecond, workflow.OutputMode(s.OutputMode)
-	n.Retry.PermanentExitCodes, n.Isolation = s.Permanent, workflow.Isolation(s.Isolation)
-	return &link.StepInput{Work: w, Input: s.Input, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: n, Traceparent: s.Traceparent}
+	return &link.StepInput{Work: w, Input: s.Input, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: s.node(like), Traceparent: s.Traceparent}
+}
+
+// node returns what of a node is delivered. The steps of a worker are often alike, and a node is large.
+func (s *Step) node(like *workflow.Node) *workflow.Node {
+	kind, limit, output, isolation := workflow.Kind(s.Work.Kind), time.Duration(s.TimeoutMS)*time.Millisecond, workflow.OutputMode(s.OutputMode), workflow.Isolation(s.Isolation)
+	if like != nil && like.Kind == kind && like.Handler == s.Handler && like.Queue == s.Queue && like.Timeout == limit && like.Output == output &&
+		like.Isolation == isolation && slices.Equal(like.Retry.PermanentExitCodes, s.Permanent) {
+		return like
+	}
+	n := &workflow.Node{Kind: kind, Handler: s.Handler, Queue: s.Queue, Timeout: limit, Output: output, Isolation: isolation}
+	n.Retry.PermanentExitCodes = s.Permanent
+	return n
 }
 
 // Worker returns the record of a new worker, and its predecessor.

@@ -45,8 +45,8 @@ func TestReportsComeBack(t *testing.T) {
 		"snooze":      {Event: lifecycle.StepInterrupt, Snooze: time.Minute},
 	} {
 		want := link.Report{Step: step.StepKey(), Claim: 4, Actor: workerText, By: w.WorkerKey(), Report: r}
-		message := ReportOf(step, &want)
-		got, err := message.report(w, "body")
+		message := ReportOf(Of(step, link.Stop{Claim: want.Claim}), &want)
+		got, err := message.report(w, workerText)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-reported +received)\n%s", name, err, diff)
 		}
@@ -59,12 +59,12 @@ func TestAnOutputTooLarge(t *testing.T) {
 	t.Parallel()
 	step := id(t, pawl.StepPrefix, stepText)
 	large := link.Report{Step: step.StepKey(), Claim: 1, Report: decide.Report{Event: lifecycle.StepSuccess, Output: []byte(`"` + strings.Repeat("x", MaxOutput) + `"`)}}
-	r := ReportOf(step, &large)
+	r := ReportOf(Of(step, link.Stop{Claim: large.Claim}), &large)
 	if r.Outcome != "fail" || !r.Error.Permanent || r.Error.Class != pawl.ClassTooLarge || r.Output != nil {
 		t.Errorf("it is reported as %s with %+v", r.Outcome, r.Error)
 	}
 	r.Outcome, r.Output = "complete", large.Output
-	if _, err := r.report(id(t, pawl.WorkerPrefix, workerText), "reports[3]"); pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), "reports[3].output: it has 1048578 bytes: want at most 1048576") {
+	if _, err := reports(id(t, pawl.WorkerPrefix, workerText), []Report{{Claim: r.Claim, Outcome: "cancel"}, r}); pawl.KindOf(err) != pawl.Invalid || !strings.Contains(err.Error(), "reports[1].output: it has 1048578 bytes: want at most 1048576") {
 		t.Errorf("a server says %v", err)
 	}
 }
@@ -86,7 +86,7 @@ func TestStepsComeBack(t *testing.T) {
 		n.Retry.PermanentExitCodes = []int{3}
 		want := link.StepInput{Work: &w, Input: []byte(`{"inputs":{}}`), JobID: "j_1", StepID: stepText, Key: "load[3]", Workflow: "flow", Dir: "/d", Node: n}
 		s := stepOf(&link.Assignment{Step: link.Claimed{StepKey: step.StepKey(), Claims: 2, Attempts: 1}}, &want)
-		if diff := cmp.Diff(&want, s.StepInput(), cmp.AllowUnexported(workflow.Node{}), cmp.FilterPath(func(p cmp.Path) bool {
+		if diff := cmp.Diff(&want, s.StepInput(nil), cmp.AllowUnexported(workflow.Node{}), cmp.FilterPath(func(p cmp.Path) bool {
 			name := p.Last().String()
 			return len(name) > 1 && name[1] >= 'a' && name[1] <= 'z' // compiled parts, which a step that is delivered has none of
 		}, cmp.Ignore())); diff != "" {

@@ -150,3 +150,42 @@ func TestAnswers(t *testing.T) {
 		t.Error("a usual answer is odd")
 	}
 }
+
+// TestWrittenRequests: a request is written as encoding/json writes it, HTML not escaped, and one with
+// what is not JSON is not written.
+func TestWrittenRequests(t *testing.T) {
+	t.Parallel()
+	text := rapid.OneOf(rapid.StringMatching(`[a-z_0-9]{0,8}`), rapid.String())
+	claim := rapid.Custom(func(t *rapid.T) Claim { return Claim{text.Draw(t, "step"), rapid.IntRange(0, 9).Draw(t, "claim")} })
+	value := rapid.SampledFrom([]json.RawMessage{nil, json.RawMessage(`null`), json.RawMessage(`{"a":[1,2.5,"<b>"],"b":{}}`), json.RawMessage(`"ä"`)})
+	report := rapid.Custom(func(t *rapid.T) Report {
+		r := Report{Claim: claim.Draw(t, "claim"), Outcome: text.Draw(t, "outcome"), Output: value.Draw(t, "output"), AfterMS: rapid.Int64Range(0, 9).Draw(t, "after")}
+		if rapid.Bool().Draw(t, "failed") {
+			r.Error = &Error{Class: text.Draw(t, "class"), Message: text.Draw(t, "message"), Metadata: value.Draw(t, "metadata")}
+		}
+		return r
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		r := &Request{Turn: rapid.Int64().Draw(t, "turn"), Reports: rapid.SliceOfN(report, 0, 3).Draw(t, "reports"), Free: rapid.IntRange(0, 9).Draw(t, "free")}
+		if rapid.Bool().Draw(t, "waits") {
+			r.WaitMS = new(rapid.Int64Range(0, 9).Draw(t, "wait"))
+		}
+		if rapid.Bool().Draw(t, "compares") {
+			r.Holding = rapid.SliceOfN(claim, 0, 3).Draw(t, "holding")
+		}
+		var want bytes.Buffer
+		e := json.NewEncoder(&want)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(r); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.String(), string(append(r.AppendJSON(nil), '\n'))); diff != "" || !r.Written() {
+			t.Fatalf("-encoding/json +AppendJSON\n%s", diff)
+		}
+	})
+	for _, r := range []Report{{Output: json.RawMessage(`{`)}, {Error: &Error{Metadata: json.RawMessage(`x`)}}} {
+		if (&Request{Reports: []Report{{}, r}}).Written() {
+			t.Errorf("%+v is no JSON", r)
+		}
+	}
+}

@@ -128,9 +128,9 @@ func Beat(ctx context.Context, e link.Remote, worker pawl.ID, h *Heartbeat) (*Sa
 
 // One reports a single outcome, without an exchange.
 func One(ctx context.Context, e link.Remote, worker pawl.ID, r *Report) (link.Reported, error) {
-	l, err := r.report(worker, "body")
+	l, err := r.report(worker, worker.Public(pawl.WorkerPrefix))
 	if err != nil {
-		return link.Reported{}, err
+		return link.Reported{}, pawl.Errorf(pawl.Invalid, "body.%v", err)
 	}
 	done, err := e.ReportSteps(ctx, []link.Report{l})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // MovePage lists moves: those of one entity, oldest first, or of all, newest first. It looks at
-// some pageLook rows, so that a page may be short though there is a next.
+// pageLook rows at most, so that a page may be short though there is a next.
 func (r *Reader) MovePage(ctx context.Context, q pawl.AuditQuery) (moves []pawl.Move, next string, err error) {
 	if err := q.Check(); err != nil {
 		return nil, "", err
@@ -83,60 +83,135 @@ func (r *Reader) moveOf(ctx context.Context, of *store.Event, t pawl.Transition)
 const (
 	spanRows  = 5000             // that a span of time may have at most
 	firstSpan = time.Minute      // that is read
-	leastSpan = time.Millisecond // it is read whatever it has
+	leastSpan = 10 * time.Second // shorter ones have as many rows to be looked at: those of jobs made up to 10 s before and after
 	spanCost  = 100              // what reading a span costs, in rows
 )
 
 // movesByTime lists moves of all entities. It reads spans of time, from the end of the query
 // backwards, each as long as the density of the one behind it suggests: first one with as many
-// rows as the page, then, if few of them are selected, longer ones.
+// rows as the page, then, if few of them are selected, longer ones. It looks at r.look rows at most. A
+// span that has more, though it is the shortest, is a slice, whose moves come over several pages in
+// the order of their rows.
 func (r *Reader) movesByTime(ctx context.Context, q *pawl.AuditQuery) (moves []pawl.Move, next string, err error) {
-	place, err := parseMovePlace(q.After)
+	at, err := parseMovePlace(q.After)
 	if err != nil {
 		return nil, "", err
 	}
-	end := cmp.Or(int64(q.To), 1<<62)
-	if q.After != "" {
-		end = min(end, place.At+1)
+	p := movePage{q: q, moveCursor: at}
+	f := store.MoveFilter{Machines: q.Machines, Actor: q.Actor, Event: q.Event, State: q.State, Workspaces: q.Workspaces, To: cmp.Or(int64(q.To), 1<<62)}
+	if at.behind != (store.MovePlace{}) {
+		f.To = min(f.To, at.behind.At+1)
 	}
-	var found []store.Moved
-	span, most := firstSpan.Microseconds(), max(q.Limit, spanCost)
-	for looked := 0; looked < pageLook; looked += spanCost {
-		f := store.MoveFilter{Machines: q.Machines, Actor: q.Actor, Workspaces: q.Workspaces, To: end, Most: most}
-		f.From = max(int64(q.From), min(end, pawl.Micros(r.cfg.Clock()))-span)
-		if span <= leastSpan.Microseconds() {
-			f.Most = 0
+	span, most, looked, moved := firstSpan.Microseconds(), max(q.Limit, spanCost), 0, false
+	for full := false; !full; {
+		f.From, f.Most = max(int64(q.From), min(f.To, pawl.Micros(r.cfg.Clock()))-span), min(most, (r.look-looked)/4) // a shorter one may follow
+		shortest := span <= leastSpan.Microseconds()
+		if shortest {
+			f.Most = r.look - looked
+		}
+		if p.slice {
+			f.From, f.Start, shortest, f.Most = max(int64(q.From), p.from), p.start, true, r.look
 		}
 		page, err := r.store.Moves(ctx, f)
 		if err != nil {
 			return nil, "", err
 		}
-		if page.Over {
-			span /= 4
+		looked += page.Rows
+		over := page.Last != (store.MoveRow{})
+		switch {
+		case over && !shortest:
+			span = max(span/4, leastSpan.Microseconds())
+		case over && moved && f.Most < r.look/2: // the next page may look at more
+			full = true
+		case over || p.slice:
+			p.addSlice(f.From, page)
+			full = true
+		default:
+			full, moved, looked = p.add(f.From, page), true, looked+spanCost
+			f.To, most = f.From, min(4*most, spanRows)
+			if page.Rows < most/4 {
+				span *= 4
+			}
+		}
+		full = full || looked >= r.look-spanCost || p.end
+	}
+	if !p.end {
+		next = p.String()
+	}
+	slices.SortFunc(p.found, func(a, b store.Moved) int { return b.Place().Compare(a.Place()) })
+	moves, err = r.movesFound(ctx, p.found)
+	return moves, next, err
+}
+
+// A moveCursor is the place at which a page of moves has ended.
+type moveCursor struct {
+	behind store.MovePlace // moves from this place on were returned; zero: none were
+
+	slice bool            // a slice was begun
+	from  int64           // where it begins; it ends at behind
+	start store.MoveRow   // at which it is continued
+	seen  store.MovePlace // of that row, the move that was returned last; zero: none was
+}
+
+// A movePage is a page of moves by time while it is put together. Its cursor is the place of the next one.
+type movePage struct {
+	moveCursor
+	q     *pawl.AuditQuery
+	found []store.Moved
+	end   bool // there is no next page
+}
+
+// add adds the moves of a span, and reports whether the page is full.
+func (p *movePage) add(from int64, page *store.Moves) (full bool) {
+	slices.SortFunc(page.List, func(a, b store.Moved) int { return b.Place().Compare(a.Place()) })
+	for i := range page.List {
+		m := &page.List[i]
+		if p.returned(m) {
 			continue
 		}
-		for i := range page.List {
-			m := &page.List[i]
-			if q.After != "" && m.Place().Compare(place) >= 0 {
-				continue
-			}
-			if len(found) == q.Limit {
-				moves, err = r.movesFound(ctx, found)
-				return moves, movePlaceText(found[len(found)-1].Place()), err
-			}
-			found = append(found, *m)
+		if len(p.found) == p.q.Limit {
+			p.moveCursor = moveCursor{behind: p.found[len(p.found)-1].Place()}
+			return true
 		}
-		if next = ""; f.From <= int64(q.From) {
-			break
-		}
-		next, end = movePlaceText(store.MovePlace{At: f.From}), f.From
-		most = min(4*most, spanRows)
-		if looked += page.Rows; page.Rows < most/4 {
-			span *= 4
-		}
+		p.found = append(p.found, *m)
 	}
-	moves, err = r.movesFound(ctx, found)
-	return moves, next, err
+	p.passed(from)
+	return false
+}
+
+// addSlice adds moves of a slice, as many as the page has room for.
+func (p *movePage) addSlice(from int64, page *store.Moves) {
+	before := p.moveCursor
+	p.slice, p.from = true, from
+	for i := range page.List {
+		m := &page.List[i]
+		if p.returned(m) || m.Row == before.start && before.seen != (store.MovePlace{}) && m.Place().Compare(before.seen) >= 0 {
+			continue
+		}
+		if len(p.found) == p.q.Limit {
+			return
+		}
+		p.found = append(p.found, *m)
+		p.start, p.seen = m.Row, m.Place()
+	}
+	if page.Last == (store.MoveRow{}) {
+		p.passed(from)
+		return
+	}
+	if p.start != page.Last {
+		p.start, p.seen = page.Last, store.MovePlace{}
+	}
+}
+
+// returned reports whether a move was returned, in the order of time, before the spans of the page.
+func (p *movePage) returned(m *store.Moved) bool {
+	return p.behind != (store.MovePlace{}) && m.Place().Compare(p.behind) >= 0
+}
+
+// passed notes that all moves from a time on are returned.
+func (p *movePage) passed(from int64) {
+	p.moveCursor = moveCursor{behind: store.MovePlace{At: from}}
+	p.end = from <= int64(p.q.From)
 }
 
 // movesFound returns entries as moves.
@@ -151,32 +226,52 @@ func (r *Reader) movesFound(ctx context.Context, found []store.Moved) ([]pawl.Mo
 	return moves, nil
 }
 
+// String returns the cursor as text.
+func (c moveCursor) String() string {
+	text := movePlaceText(c.behind)
+	if c.slice {
+		r := c.start
+		text += fmt.Sprintf(".%d.%d.%d.%d.%d.%d.%s", c.from, r.Part, r.At, r.Job, r.Ord, r.Seq, movePlaceText(c.seen))
+	}
+	return text
+}
+
 func movePlaceText(p store.MovePlace) string {
 	return fmt.Sprintf("%d.%s.%d.%d.%d", p.At, p.Kind, p.Job, p.Ord, p.Seq)
 }
 
-func parseMovePlace(text string) (p store.MovePlace, err error) {
+func parseMovePlace(text string) (c moveCursor, err error) {
 	if text == "" {
-		return p, nil
+		return c, nil
 	}
 	parts := strings.Split(text, ".")
-	if len(parts) != 5 {
-		return p, noPlace(text)
+	if c.slice = len(parts) == 16; len(parts) != 5 && !c.slice {
+		return c, noPlace(text)
 	}
-	var n [5]int64
+	n := make([]int64, len(parts))
 	for i := range parts {
-		if i == 1 {
+		if i == 1 || i == 12 { // kinds
 			continue
 		}
 		if n[i], err = strconv.ParseInt(parts[i], 10, 64); err != nil {
-			return p, noPlace(text)
+			return c, noPlace(text)
 		}
 	}
-	p = store.MovePlace{At: n[0], EntityKey: store.EntityKey{Kind: parts[1], StepKey: pawl.StepKey{Job: rowkey.Job(n[2]), Ord: pawl.Ord(n[3])}}, Seq: n[4]}
-	if movePlaceText(p) != text {
-		return p, noPlace(text)
+	place := func(i int) store.MovePlace {
+		return store.MovePlace{At: n[i], EntityKey: store.EntityKey{Kind: parts[i+1], StepKey: stepKey(n[i+2:])}, Seq: n[i+4]}
 	}
-	return p, nil
+	c.behind = place(0)
+	if c.slice {
+		c.from, c.start, c.seen = n[5], store.MoveRow{Part: int(n[6]), At: n[7], StepKey: stepKey(n[8:]), Seq: n[10]}, place(11)
+	}
+	if c.String() != text || c.start.Part < 0 {
+		return c, noPlace(text)
+	}
+	return c, nil
+}
+
+func stepKey(n []int64) pawl.StepKey {
+	return pawl.StepKey{Job: rowkey.Job(n[0]), Ord: pawl.Ord(n[1])}
 }
 
 func noEntity(entity string) error {

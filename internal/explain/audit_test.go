@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -42,7 +43,7 @@ func TestMovesOfDenseAndEmptyTimes(t *testing.T) { // K6
 	add(now-29*hour, 1, "ada")
 	add(now-hour, 1, "bob")
 
-	for _, size := range []int{90, 1000} {
+	for _, size := range []int{400, 1000} {
 		got := inPages(t, size, func(ctx context.Context, after string) ([]pawl.Move, string, error) {
 			return e.MovePage(ctx, pawl.AuditQuery{After: after, Limit: size})
 		})
@@ -71,11 +72,130 @@ func TestMovesOfDenseAndEmptyTimes(t *testing.T) { // K6
 	}
 }
 
+// A counting source counts what is looked at.
+type counting struct {
+	Source
+	rows, jobs int
+}
+
+func (c *counting) Moves(ctx context.Context, f store.MoveFilter) (*store.Moves, error) {
+	m, err := c.Source.Moves(ctx, f)
+	if err == nil {
+		c.rows += m.Rows
+	}
+	return m, err
+}
+
+// JobKeys counts the jobs that may be looked at.
+func (c *counting) JobKeys(ctx context.Context, f store.JobFilter, rows int) ([]rowkey.Job, rowkey.Job, error) {
+	c.jobs += rows
+	return c.Source.JobKeys(ctx, f, rows)
+}
+
+// TestAPageOfMovesIsBounded: however many rows a database writes in a second, a page looks at no more than it
+// may, and the pages together have every move once, each page the newest first.
+func TestAPageOfMovesIsBounded(t *testing.T) { // K6
+	t.Parallel()
+	e := newBase(t)
+	count := &counting{Source: e.store}
+	e.store, e.look = count, 600
+	mint, begun := storetest.NewMint(), pawl.Micros(time.Now())-30*time.Minute.Microseconds()
+	want := map[string]int{}
+	do := func(at int64, actor string, change func(b *storetest.Batch)) {
+		b := storetest.NewBatch(at)
+		b.Actor = actor
+		change(b)
+		if err := e.db.Do(t.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) { return &b.Changes, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 12 { // 100 jobs every 2 s, which move again when they are made, 5 s later, or 15 s later
+		at, actor := begun+int64(i)*2_000_000, "api"
+		if i == 7 {
+			actor = "ada"
+		}
+		jobs := make([]*pawl.Job, 100)
+		do(at, actor, func(b *storetest.Batch) {
+			for n := range jobs {
+				jobs[n] = &pawl.Job{ID: mint.ID(at), Workspace: "w", Workflow: "flow", Inputs: []byte(`{}`), Metadata: []byte(`{}`)}
+				b.AddJob(jobs[n])
+			}
+		})
+		do(at+[]int64{0, 5_000_000, 15_000_000}[i%3], actor, func(b *storetest.Batch) {
+			for _, j := range jobs {
+				b.MoveJob(j, lifecycle.JobValidate)
+			}
+		})
+		want[""] += 200
+		want[actor] += 200
+	}
+	for _, size := range []int{25, 1000} {
+		for actor, n := range want {
+			seen, after := map[string]bool{}, ""
+			for pages := 0; ; pages++ {
+				count.rows = 0
+				page, next, err := e.MovePage(t.Context(), pawl.AuditQuery{Actor: actor, From: pawl.Timestamp(begun - 1), After: after, Limit: size})
+				if err != nil || count.rows > e.look || pages > 1500 {
+					t.Fatalf("page %d has looked at %d rows, want %d at most: %v", pages, count.rows, e.look, err)
+				}
+				if len(page) > size || !slices.IsSortedFunc(page, func(a, b pawl.Move) int { return int(b.At - a.At) }) {
+					t.Errorf("a page of %d has %d moves, or is not sorted", size, len(page))
+				}
+				for i := range page {
+					if key := fmt.Sprint(page[i].Entity, page[i].Sequence); seen[key] || actor != "" && page[i].Actor != actor {
+						t.Errorf("%s comes twice, or is by %s", key, page[i].Actor)
+					} else {
+						seen[key] = true
+					}
+				}
+				if after = next; next == "" {
+					break
+				}
+			}
+			if len(seen) != n {
+				t.Errorf("pages of %d have %d moves of %q, want %d", size, len(seen), actor, n)
+			}
+		}
+	}
+}
+
+// TestAChoiceIsBounded: a choice by a filter that matches nothing looks at no more jobs than a page of a
+// list, and goes on from where it has stopped.
+func TestAChoiceIsBounded(t *testing.T) { // J4
+	t.Parallel()
+	e := newBase(t)
+	count := &counting{Source: e.store}
+	e.store = count
+	b := storetest.NewBatch(1)
+	for i := range maxRows + 10 {
+		j := &pawl.Job{ID: e.mint.ID(1_800_000_000_000_000), Workspace: "w", Workflow: "flow"}
+		if i == 0 {
+			j.Workflow = "rare"
+		}
+		b.AddJob(j)
+	}
+	if err := e.db.Do(t.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) { return &b.Changes, nil }); err != nil {
+		t.Fatal(err)
+	}
+	first, next, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare"}, 2000)
+	if err != nil || len(first) != 0 || next == "" || count.jobs != maxRows {
+		t.Errorf("%d jobs are chosen, next %q, of %d, %v; want none yet, of %d", len(first), next, count.jobs, err, maxRows)
+	}
+	second, next, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare", Before: next}, 2000)
+	if err != nil || len(second) != 1 || next != "" {
+		t.Errorf("%d jobs are chosen, next %q, %v; want the last one", len(second), next, err)
+	}
+	many, next, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "flow"}, 2000)
+	if err != nil || len(many) != 2000 || next == "" {
+		t.Errorf("%d jobs are chosen, next %q, %v; want 2000", len(many), next, err)
+	}
+}
+
 // TestPlacesOfMoves: a place that no page has given is refused.
 func TestPlacesOfMoves(t *testing.T) { // J4
 	t.Parallel()
 	e := newBase(t)
-	for _, place := range []string{"1", "1.job.2.3", "1.job.2.3.x", "01.job.2.3.4", "x.job.2.3.4", "1.job.2.3.4.5"} {
+	for _, place := range []string{"1", "1.job.2.3", "1.job.2.3.x", "01.job.2.3.4", "x.job.2.3.4", "1.job.2.3.4.5", "1.job.2.3.4.5.-1.1.2.3.4.1.job.2.3.4", "1.job.2.3.4.5.1.1.2.3.4.1.job.2.3.x"} {
 		if _, _, err := e.MovePage(t.Context(), pawl.AuditQuery{After: place}); !isInvalid(err) {
 			t.Errorf("%q: %v", place, err)
 		}

@@ -52,38 +52,43 @@ type Chosen struct {
 	State machine.State
 }
 
-// Choose returns the newest jobs that a query selects, at most so many, and whether there may be
-// more. It reads no body, and looks at no more than maxRows jobs for each that it finds.
-func (r *Reader) Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen []Chosen, more bool, err error) {
+// Choose returns the newest jobs that a query selects, at most so many. Like JobPage it looks at no
+// more than maxRows jobs, so that it may return few, or none, though there are more. It reads no
+// body. next is the Before of the next choice, empty after the last one.
+func (r *Reader) Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen []Chosen, next string, err error) {
 	f, err := r.jobFilter(ctx, q)
 	if err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
-	for f.Limit = most + 1; ; {
-		keys, next, err := r.keys(ctx, q, f)
-		if err != nil {
-			return nil, false, err
-		}
-		if len(keys) > 0 {
-			jobs, err := r.store.Jobs(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: true})
-			if err != nil {
-				return nil, false, err
-			}
-			for _, j := range jobs {
-				if !selects(q, j) {
-					continue
-				}
-				if len(chosen) == most {
-					return chosen, true, nil
-				}
-				chosen = append(chosen, Chosen{j.ID, j.State})
-			}
-		}
-		if next == 0 {
-			return chosen, false, nil
-		}
-		f.Before = next
+	keys, end, err := r.keysUpTo(ctx, q, f, most)
+	if err != nil {
+		return nil, "", err
 	}
+	_, err = r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: true}, func(j *pawl.Job) error {
+		if selects(q, j) {
+			chosen = append(chosen, Chosen{j.ID, j.State})
+		}
+		return nil
+	})
+	return chosen, placeOf(end), err
+}
+
+// keysUpTo finds the newest jobs of a filter, at most so many, and the key below which there may
+// be more, or 0.
+func (r *Reader) keysUpTo(ctx context.Context, q pawl.JobQuery, f store.JobFilter, most int) (keys []rowkey.Job, end rowkey.Job, err error) {
+	f.Limit = most + 1 // shows whether there is another page
+	if keys, end, err = r.keys(ctx, q, f); len(keys) > most {
+		keys, end = keys[:most], keys[most-1]
+	}
+	return keys, end, err
+}
+
+// placeOf returns a key as the Before of a query: an id that need not be that of a job.
+func placeOf(key rowkey.Job) string {
+	if key == 0 {
+		return ""
+	}
+	return pawl.MakeID(pawl.KeyTime(int64(key)), uint32(key), 0).Public(pawl.JobPrefix)
 }
 
 // jobFilter returns the filter of a query, without its schedule.
@@ -138,14 +143,9 @@ func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobV
 	if err != nil {
 		return nil, "", err
 	}
-	most := f.Limit
-	f.Limit++ // shows whether there is another page
-	keys, end, err := r.keys(ctx, q, f)
+	keys, end, err := r.keysUpTo(ctx, q, f, f.Limit)
 	if err != nil {
 		return nil, "", err
-	}
-	if len(keys) > most {
-		keys, end = keys[:most], keys[most-1]
 	}
 	jobs = make([]pawl.JobView, 0, len(keys))
 	full, err := r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: q.Summary}, func(j *pawl.Job) error {
@@ -165,10 +165,7 @@ func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobV
 	if full != 0 && full != keys[len(keys)-1] {
 		end = full
 	}
-	if end != 0 {
-		next = pawl.MakeID(pawl.KeyTime(int64(end)), uint32(end), 0).Public(pawl.JobPrefix)
-	}
-	return jobs, next, nil
+	return jobs, placeOf(end), nil
 }
 
 // selects reports whether a job, which may have moved since its key was found, has a state

@@ -56,9 +56,10 @@ type Reader struct {
 	store  Source
 	defs   *definitions.Cache
 	limits *quota.Cache
+	look   int // rows that a page of moves looks at
 }
 
 // New returns a reader. It reads nothing yet.
 func New(c Config) *Reader {
-	return &Reader{cfg: c, store: c.Source, defs: c.Definitions, limits: c.Limits}
+	return &Reader{cfg: c, store: c.Source, defs: c.Definitions, limits: c.Limits, look: pageLook}
 }

@@ -177,6 +177,9 @@ func (c *call) encoded() ([]byte, error) {
 	if c.body == nil {
 		return nil, nil
 	}
+	if r, is := c.body.(*exchange.Request); is && r.Written() {
+		return r.AppendJSON(nil), nil
+	}
 	b, err := json.Marshal(c.body)
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the request cannot be written as JSON", Err: err}
@@ -189,17 +192,15 @@ const maxPooled = 1 << 20
 
 var responses = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// readAll reads all of a body, whose length is not known beforehand, into memory of that length.
-func readAll(body io.Reader) ([]byte, error) {
+// readAll calls f with all of a body, whose bytes are gone when f returns.
+func readAll(body io.Reader, f func(text []byte, err error)) {
 	b := responses.Get().(*bytes.Buffer)
-	defer func() {
-		if b.Cap() <= maxPooled {
-			responses.Put(b)
-		}
-	}()
 	b.Reset()
 	_, err := b.ReadFrom(body)
-	return bytes.Clone(b.Bytes()), err
+	f(b.Bytes(), err)
+	if b.Cap() <= maxPooled {
+		responses.Put(b)
+	}
 }
 
 // try sends a request once. again reports whether it may be sent again.
@@ -220,7 +221,14 @@ func (e *Engine) try(ctx context.Context, c *call, body []byte, v any) (a *answe
 		return nil, !c.once || unsent(err), e.unreachable(err)
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is given up
-	text, err := readAll(io.LimitReader(response.Body, maxAnswer+1))
+	readAll(io.LimitReader(response.Body, maxAnswer+1), func(text []byte, failed error) {
+		a, again, err = e.received(c, response, text, failed, v)
+	})
+	return a, again, err
+}
+
+// received decodes a response, of which text was read, into v. It keeps nothing of the text.
+func (e *Engine) received(c *call, response *http.Response, text []byte, err error, v any) (a *answer, again bool, _ error) {
 	if err != nil {
 		return nil, !c.once, e.unreachable(err)
 	}

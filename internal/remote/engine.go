@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // API is the version of the API that this package speaks.
@@ -29,8 +30,9 @@ type Engine struct {
 	beats   *http.Client // of its own, so that no beat waits behind an exchange
 	slow    *http.Client // for answers that take minutes
 	talks   talks
-	named   atomic.Bool   // by a token, or a certificate that the server has asked for
-	pause   time.Duration // before the first repetition
+	named   atomic.Bool                   // by a token, or a certificate that the server has asked for
+	node    atomic.Pointer[workflow.Node] // of the last step that was to be run; nil: none
+	pause   time.Duration                 // before the first repetition
 }
 
 var _ link.Engine = (*Engine)(nil)
@@ -91,6 +93,9 @@ func Open(ctx context.Context, base string, c Config) (*Engine, error) {
 	return e, nil
 }
 
+// bufferSize is that of a connection, so that most exchanges are one write and one or two reads.
+const bufferSize = 32 << 10
+
 // newClient returns a client that keeps so many connections open.
 func newClient(idle int, secure *tls.Config) *http.Client {
 	dialer := &net.Dialer{Timeout: dialTimeout}
@@ -99,6 +104,7 @@ func newClient(idle int, secure *tls.Config) *http.Client {
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
 			TLSClientConfig: secure, ForceAttemptHTTP2: true,
 			MaxIdleConnsPerHost: idle, IdleConnTimeout: 90 * time.Second,
+			ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

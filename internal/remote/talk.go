@@ -50,7 +50,7 @@ func (t *talks) begin(e *Engine, w *pawl.Worker, before *link.Predecessor) {
 }
 
 // step returns the id of a step that a worker of this process holds.
-func (t *talks) step(c link.Stop) (pawl.ID, bool) {
+func (t *talks) step(c link.Stop) (id string, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, talk := range t.all {
@@ -58,7 +58,7 @@ func (t *talks) step(c link.Stop) (pawl.ID, bool) {
 			return id, true
 		}
 	}
-	return pawl.ID{}, false
+	return "", false
 }
 
 // predecessor returns a predecessor as a message.
@@ -74,7 +74,7 @@ func (t *talks) predecessor(p *link.Predecessor) *exchange.Predecessor {
 	for _, c := range p.Claims {
 		key := link.Stop{StepKey: c.StepKey, Claim: c.Claims}
 		if id, held := old.step(key); held {
-			m.Holding = append(m.Holding, exchange.Of(id, key))
+			m.Holding = append(m.Holding, exchange.Claim{StepID: id, Claim: key.Claim})
 		}
 	}
 	return m
@@ -102,20 +102,20 @@ type talk struct {
 
 // A holding is a claim that was delivered.
 type holding struct {
-	step pawl.ID
-	gone bool // the server says that the worker does not have it any more; its end is not yet reported
+	step string // its id, as it was delivered
+	gone bool   // the server says that the worker does not have it any more; its end is not yet reported
 }
 
 func (t *talk) path(rest string) string {
 	return at("/api/workers/%s", t.worker.ID.Public(pawl.WorkerPrefix)) + rest
 }
 
-func (t *talk) step(c link.Stop) (pawl.ID, bool) {
+func (t *talk) step(c link.Stop) (id string, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.held[c]
 	if h == nil {
-		return pawl.ID{}, false
+		return "", false
 	}
 	return h.step, true
 }
@@ -127,7 +127,7 @@ func (t *talk) claims(list []link.Stop) []exchange.Claim {
 	var all []exchange.Claim
 	for _, c := range list {
 		if h := t.held[c]; h != nil {
-			all = append(all, exchange.Of(h.step, c))
+			all = append(all, exchange.Claim{StepID: h.step, Claim: c.Claim})
 		}
 	}
 	return all
@@ -233,18 +233,19 @@ func (t *talk) request(reports []link.Report, free int, wait time.Duration) (r *
 	t.underway[t.turn] = true
 	ms := wait.Milliseconds()
 	r = &exchange.Request{Turn: t.turn, Free: min(free, exchange.MaxFree), WaitMS: &ms}
+	r.Reports = make([]exchange.Report, len(reports))
 	for i := range reports {
-		step := t.worker.ID // of a step that was not delivered: the server refuses it
+		c := exchange.Of(t.worker.ID, link.Stop{Claim: reports[i].Claim}) // of a step that was not delivered: the server refuses it
 		if h := t.held[link.Stop{StepKey: reports[i].Step, Claim: reports[i].Claim}]; h != nil {
-			step = h.step
+			c.StepID = h.step
 		}
-		r.Reports = append(r.Reports, exchange.ReportOf(step, &reports[i]))
+		r.Reports[i] = exchange.ReportOf(c, &reports[i])
 	}
 	if t.unsure {
 		r.Holding = []exchange.Claim{}
 		for c, h := range t.held {
 			if !h.gone {
-				r.Holding = append(r.Holding, exchange.Of(h.step, c))
+				r.Holding = append(r.Holding, exchange.Claim{StepID: h.step, Claim: c.Claim})
 			}
 		}
 	}
@@ -307,28 +308,25 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	if err != nil {
 		return nil, err
 	}
-	given := make([]exchange.Claim, len(a.Steps))
+	claims := make([]link.Stop, len(a.Steps))
 	for i := range a.Steps {
-		given[i] = a.Steps[i].Claim
-	}
-	claims, err := stopsOf(given)
-	if err != nil {
-		return nil, err
+		if claims[i], err = stopOf(a.Steps[i].Claim); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range gone {
 		if h := t.held[c]; h != nil {
 			h.gone = true
 		}
 	}
-	var all []link.Assignment
+	all := make([]link.Assignment, 0, len(a.Steps))
 	for i := range a.Steps {
 		s := &a.Steps[i]
 		c := claims[i]
 		if _, reported := t.over[c]; reported || t.held[c] != nil {
 			continue // another answer had it
 		}
-		id, _ := pawl.ParseID(pawl.StepPrefix, s.StepID) // it was read before
-		t.held[c] = &holding{step: id}
+		t.held[c] = &holding{step: s.StepID}
 		all = append(all, link.Assignment{Step: link.Claimed{StepKey: c.StepKey, Claims: c.Claim, Attempts: s.Attempt},
 			Isolation: workflow.Isolation(s.Isolation), Known: s})
 	}

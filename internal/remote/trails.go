@@ -134,7 +134,7 @@ func (e *Engine) MovePage(ctx context.Context, q pawl.AuditQuery) ([]pawl.Move, 
 		return nil, "", unsupported("listing moves of several workspaces", "name one, or none for all that the token sees")
 	}
 	c := call{operation: "query-audit", path: "/api/audit", query: values("entity", q.Entity, "machine", strings.Join(q.Machines, ","), "actor", q.Actor,
-		"workspace_id", strings.Join(q.Workspaces, ","), "from", timeText(q.From), "to", timeText(q.To))}
+		"event", string(q.Event), "state", string(q.State), "workspace_id", strings.Join(q.Workspaces, ","), "from", timeText(q.From), "to", timeText(q.To))}
 	return onePage[pawl.Move](ctx, e, c, q.After, q.Limit)
 }
 

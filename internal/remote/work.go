@@ -82,7 +82,9 @@ func (e *Engine) StepInput(_ context.Context, a *link.Assignment) (*link.StepInp
 	if !ok {
 		return nil, nil, pawl.Errorf(pawl.Internal, "step %s was not delivered", a.Step.StepKey)
 	}
-	return s.StepInput(), nil, nil
+	in := s.StepInput(e.node.Load())
+	e.node.Store(in.Node)
+	return in, nil, nil
 }
 
 // AppendLogs stores chunks, each in a request of its own.
@@ -93,7 +95,7 @@ func (e *Engine) AppendLogs(ctx context.Context, chunks []pawl.Chunk) error {
 		if !held {
 			continue // it was reported
 		}
-		to := &call{operation: "append-log", method: http.MethodPost, path: at("/api/steps/%s/log", id.Public(pawl.StepPrefix)), raw: c.Data,
+		to := &call{operation: "append-log", method: http.MethodPost, path: at("/api/steps/%s/log", id), raw: c.Data,
 			query: values("claim", strconv.Itoa(c.Claim), "stream", c.Stream, "offset", strconv.FormatInt(c.Offset, 10), "cut", "true")}
 		if _, err := e.do(ctx, to, nil); err != nil {
 			return err
@@ -129,13 +131,21 @@ func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 
 func stopsOf(claims []exchange.Claim) (all []link.Stop, err error) {
 	for _, c := range claims {
-		id, err := pawl.ParseID(pawl.StepPrefix, c.StepID)
+		s, err := stopOf(c)
 		if err != nil {
-			return nil, &pawl.Error{Kind: pawl.Internal, Message: "the server names a step", Err: err}
+			return nil, err
 		}
-		all = append(all, link.Stop{StepKey: id.StepKey(), Claim: c.Claim})
+		all = append(all, s)
 	}
 	return all, nil
+}
+
+func stopOf(c exchange.Claim) (link.Stop, error) {
+	id, err := pawl.ParseID(pawl.StepPrefix, c.StepID)
+	if err != nil {
+		return link.Stop{}, &pawl.Error{Kind: pawl.Internal, Message: "the server names a step", Err: err}
+	}
+	return link.Stop{StepKey: id.StepKey(), Claim: c.Claim}, nil
 }
 
 // once sends a request a single time.

@@ -131,9 +131,9 @@ type Views interface {
 	// Trail reads the audit entries of one entity, by sequence, those beyond after: all, or a
 	// page of at most limit; see PageBytes.
 	Trail(ctx context.Context, k EntityKey, after int64, limit int) ([]audit.Entry, error)
-	// Moves reads the entries of all trails that were written in a span of time, newest first.
-	// If there are more than f.Most rows to be looked at, it reads none. Entries of a record
-	// that retention has removed are left out.
+	// Moves reads the entries of all trails that were written in a span of time, in the order of
+	// their rows. It looks at no more than f.Most rows: those of other times that it passes on its
+	// way count, too. Entries of a record that retention has removed are left out.
 	Moves(ctx context.Context, f MoveFilter) (*Moves, error)
 	// Trails passes every entity's trail to f, with the state, seq and head of its record (Seq
 	// 0 if the record is gone), until f fails: job by job with its steps, then workers, then

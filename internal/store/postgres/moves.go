@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -12,114 +11,92 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// The rows of the trail of jobs and steps in a span of time: those near their jobs, and the
-// others.
-const (
-	nearRows    = "audit where job >= $3 and job < $4 and at >= $1 and at < $2 and not " + store.Distant
-	distantRows = "audit where at >= $1 and at < $2 and " + store.Distant
-)
-
 // Moves reads entries by time; see store.Views.
 func (db *DB) Moves(ctx context.Context, f store.MoveFilter) (*store.Moves, error) {
 	m := &store.Moves{}
-	if f.Most > 0 {
-		if err := db.countMoves(ctx, &f, m); err != nil || m.Over {
-			return m, err
-		}
-	}
-	if err := db.jobMoves(ctx, &f, m); err != nil {
-		return nil, err
-	}
-	for _, kind := range f.Machines {
-		if longLived(kind) {
-			if err := db.longMoves(ctx, kind, &f, m); err != nil {
-				return nil, err
+	return m, m.Read(&f, func(part string, start store.MoveRow, most int, looked func(rows int, last store.MoveRow)) error {
+		sql, args := movesQuery(&f, part, start, most)
+		before := 0
+		return db.query(ctx, "read moves", sql, func(c *cursor) {
+			n, row := c.int(), store.MoveRow{Part: store.PartOf(part), StepKey: c.stepKey(), Seq: c.num(), At: c.num()}
+			looked(n-before, row)
+			if before = n; c.flag() {
+				c.addMoves(part, &f, m, row)
 			}
+		}, args...)
+	})
+}
+
+// movesQuery returns the query for the rows of a part that may have selected entries, and for the last one
+// that is looked at, each with how many were looked at so far.
+func movesQuery(f *store.MoveFilter, part string, start store.MoveRow, most int) (sql string, args []any) {
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprintf("$%d", len(args))
+	}
+	table, order, picked := "audit", "at, job, ord, seq", "at >= "+arg(f.From)+" and at < "+arg(f.To)
+	at, from, before := []any{start.At, int64(start.Job), int64(start.Ord), start.Seq}, f.From, f.To
+	what, of, name, rows := "o.uuid, o.workspace, o.workflow, o.definition, "+names("k", trailColumns), "job", "", "true"
+	switch part {
+	case store.PartNear:
+		first, behind := f.Keys()
+		order, at, from, before = "job, ord, seq", at[1:], int64(first), int64(behind)
+		picked += " and not " + store.Distant
+	case store.PartDistant:
+		rows = store.Distant
+	default:
+		long := longNamed[part]
+		table, order, at, of, name = part+"_audit", "at, "+part+", seq", []any{start.At, int64(start.Job), start.Seq}, part, ", "+part+" as job, 0::bigint as ord"
+		what = fmt.Sprintf("o.uuid, %s, o.%s, o.id, %s", long.workspace, long.name, names("k", entryColumns[2:]))
+	}
+	by, _, _ := strings.Cut(order, ",")
+	rows += " and " + by + " >= " + arg(from)
+	if start.Part == 0 {
+		rows += " and " + by + " < " + arg(before)
+	} else { // with one upper bound, the index is read from there
+		bounds := make([]string, len(at))
+		for i := range at {
+			bounds[i] = arg(at[i])
 		}
+		rows += " and (" + order + ") <= (" + strings.Join(bounds, ", ") + ")"
 	}
-	m.Sort()
-	return m, nil
+	picked += named("actor", f.Actor, of == "job", arg) + named("event", string(f.Event), of == "job", arg)
+	order = strings.ReplaceAll(order, ",", " desc,") + " desc"
+	return fmt.Sprintf(`select k.n, k.job, k.ord, k.seq, k.at, k.picked and o.id is not null, %[1]s from (
+  select *%[2]s, row_number() over w as n, lead(seq) over w is null as last, (%[3]s) as picked
+  from (select * from %[4]s where %[5]s order by %[6]s%[7]s) t window w as (order by %[6]s)) k
+left join lateral (select * from %[8]s where %[8]s.id = k.job and k.picked offset 0) o on true where k.picked or k.last`,
+		what, name, picked, table, rows, order, limited(most), of), args
 }
 
-// ofJobs reports whether the filter selects moves of jobs or steps.
-func ofJobs(f *store.MoveFilter) bool {
-	return slices.Contains(f.Machines, kindJob) || slices.Contains(f.Machines, kindStep)
+// named returns a condition that all rows satisfy that have an entry with the value in a column, unless
+// the value is empty. listed says that rows may have lists of further entries.
+func named(column, value string, listed bool, arg func(any) string) string {
+	switch {
+	case value == "":
+		return ""
+	case listed && plain([]byte(value)):
+		return " and (" + column + " = " + arg(storable(value)) + " or strpos(" + more + ", " + arg(store.Listed(value)) + ") > 0)"
+	}
+	return " and " + column + " = " + arg(storable(value))
 }
 
-// countMoves counts the rows that Moves has to look at, up to f.Most.
-func (db *DB) countMoves(ctx context.Context, f *store.MoveFilter, m *store.Moves) error {
-	from, before := f.Keys()
-	var counts []string
-	if ofJobs(f) {
-		counts = []string{nearRows, distantRows}
-	}
-	for _, kind := range f.Machines {
-		if longLived(kind) {
-			counts = append(counts, kind+"_audit where at >= $1 and at < $2")
+// addMoves adds the entries of a row.
+func (c *cursor) addMoves(part string, f *store.MoveFilter, m *store.Moves, row store.MoveRow) {
+	if longLived(part) {
+		if e := c.longEvent(part); c.err == nil {
+			m.Add(f, e, row)
 		}
+		return
 	}
-	for i, rows := range counts {
-		counts[i] = fmt.Sprintf("(select count(*) from (select from %s limit %d) n)", rows, f.Most+1)
-	}
-	sql := "select " + strings.Join(counts, " + ") + " where $1::bigint < $2::bigint and $3::bigint <= $4::bigint"
-	return db.query(ctx, "count moves", sql, func(c *cursor) {
-		m.Rows = c.int()
-		m.Over = m.Rows > f.Most
-	}, f.From, f.To, int64(from), int64(before))
-}
-
-// narrowed adds conditions for the actor and the workspaces of a filter. a is the row and o the
-// record of its entity; list says whether the row may have a list of further entries.
-func narrowed(f *store.MoveFilter, list bool, workspace string, args []any) (string, []any) {
-	sql := ""
-	if f.Actor != "" {
-		args = append(args, storable(f.Actor))
-		sql = fmt.Sprintf(" and a.actor = $%d", len(args))
-		if list && plain([]byte(f.Actor)) {
-			args = append(args, store.Listed(f.Actor))
-			sql = fmt.Sprintf(" and (a.actor = $%d or strpos(a.%s, $%d) > 0)", len(args)-1, more, len(args))
-		}
-	}
-	if len(f.Workspaces) > 0 {
-		args = append(args, storables(f.Workspaces))
-		sql += fmt.Sprintf(" and %s = any($%d::text[])", workspace, len(args))
-	}
-	return sql, args
-}
-
-func (db *DB) jobMoves(ctx context.Context, f *store.MoveFilter, m *store.Moves) error {
-	if !ofJobs(f) {
-		return nil
-	}
-	from, before := f.Keys()
-	where, args := narrowed(f, true, "o.workspace", []any{f.From, f.To, int64(from), int64(before)})
-	sql := "select o.uuid, o.workspace, o.workflow, o.definition, " + names("a", trailColumns) +
-		" from (select * from " + nearRows + " union all select * from " + distantRows + ") a cross join lateral (select uuid, workspace, workflow, definition from job where job.id = a.job offset 0) o where true" + where
-	return db.query(ctx, "read moves of jobs", sql, func(c *cursor) {
-		var of store.Event
-		c.fixed(of.Job[:])
-		of.Workspace, of.Name, of.Definition = c.text(), c.text(), rowkey.Definition(c.num())
-		job, at := rowkey.Job(c.num()), int64(0)
-		c.entries(func(ord pawl.Ord, entry audit.Entry) {
-			if at == 0 {
-				at = entry.At
-			}
-			e := of
-			e.Entry = store.Entry{EntityKey: jobKey(job, ord), Entry: entry}
-			e.Entity = public(e.EntityKey, of.Job)
-			m.Add(f, e, at)
-		})
-	}, args...)
-}
-
-func (db *DB) longMoves(ctx context.Context, kind string, f *store.MoveFilter, m *store.Moves) error {
-	of := longNamed[kind]
-	where, args := narrowed(f, false, of.workspace, []any{f.From, f.To})
-	sql := fmt.Sprintf("select o.uuid, %[3]s, o.%[4]s, o.id, %[2]s from %[1]s_audit a join %[1]s o on o.id = a.%[1]s where a.at >= $1 and a.at < $2%[5]s",
-		kind, names("a", entryColumns[2:]), of.workspace, of.name, where)
-	return db.query(ctx, "read moves of a "+kind, sql, func(c *cursor) {
-		if e := c.longEvent(kind); c.err == nil {
-			m.Add(f, e, e.At)
-		}
-	}, args...)
+	var of store.Event
+	c.fixed(of.Job[:])
+	of.Workspace, of.Name, of.Definition = c.text(), c.text(), rowkey.Definition(c.num())
+	job := rowkey.Job(c.num())
+	c.entries(func(ord pawl.Ord, entry audit.Entry) {
+		e := of
+		e.Entry = store.Entry{EntityKey: jobKey(job, ord), Entry: entry}
+		e.Entity = public(e.EntityKey, of.Job)
+		m.Add(f, e, row)
+	})
 }

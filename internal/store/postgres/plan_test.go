@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // looksUp are the statements whose work is to find records by key.
@@ -212,5 +216,37 @@ func TestFusedPlansUseIndexes(t *testing.T) {
 				t.Errorf("%s:\n%s", s.sql, plan)
 			}
 		})
+	}
+}
+
+// TestPlansOfMoves: the rows of each part are read in the order of an index, and no further than they
+// may be (K6, T3).
+func TestPlansOfMoves(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	submit(t, db, 60, 1)
+	execute(t, db, "analyze")
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for part, want := range map[string]string{
+		store.PartNear:    `Index Scan Backward using audit_\w+_pkey on audit_\w+ .*\n\s+Index Cond: \(.*ROW\(job, ord, seq\) <= `,
+		store.PartDistant: `Index Scan Backward using audit_\w+at\w* on audit_\w+ `,
+		"worker":          `Index Scan Backward using worker_audit_at on worker_audit `,
+	} {
+		sql, args := movesQuery(&store.MoveFilter{To: 1 << 60, Actor: "a"}, part, store.MoveRow{Part: store.PartOf(part), At: 1 << 60, StepKey: pawl.StepKey{Job: 1 << 60}}, 10)
+		rows, err := conn.Query(t.Context(), "explain "+sql, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan := strings.Join(lines, "\n"); !regexp.MustCompile(want).MatchString(plan) {
+			t.Errorf("the plan of %s lacks %s:\n%s", part, want, plan)
+		}
 	}
 }

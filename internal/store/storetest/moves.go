@@ -41,24 +41,52 @@ func movesByTime(e *env) {
 		{Machines: []string{"job"}, From: noon + hour/2, To: noon + hour/2 + 20_000_000},
 		{Machines: []string{"token", "webhook"}, To: 1 << 60},
 		{Machines: everyMachine, To: 1 << 60, Actor: `ada "a\b" ä`},
+		{Machines: everyMachine, To: 1 << 60, Event: "validate"},
+		{Machines: everyMachine, To: 1 << 60, Event: "a\x00\xff"},
+		{Machines: everyMachine, To: 1 << 60, State: lifecycle.StepInProgress, Workspaces: []string{"v"}},
 		{Machines: everyMachine, To: 1 << 60, Workspaces: []string{"v"}},
 		{Machines: everyMachine, To: 1 << 60, Workspaces: []string{"v", "w"}, Actor: "suite"},
 		{Machines: everyMachine, From: 1 << 60, To: 1 << 61},
 		{Machines: everyMachine, To: 1 << 60, Actor: "a\x00\xff"}, // what no text of PostgreSQL holds
 		{Machines: everyMachine, To: 1 << 60, Workspaces: []string{"v", "v\x00", "\xff"}},
 	} {
+		for _, most := range []int{0, 2, 7, 1000} {
+			list := []string{}
+			for _, m := range e.movesIn(f, most) {
+				list = append(list, showMove(&m.Event))
+			}
+			slices.Sort(list)
+			e.diff(fmt.Sprintf("%+v, %d rows at once", f, most), selectedMoves(&f, all), list)
+		}
+	}
+}
+
+// movesIn reads all entries of a filter, so many rows at once (0: all).
+func (e *env) movesIn(f store.MoveFilter, most int) (all []store.Moved) {
+	e.Helper()
+	for f.Most = most; ; {
 		got, err := e.st.Moves(e.ctx, f)
 		e.ok(err)
-		if !slices.IsSortedFunc(got.List, func(a, b store.Moved) int { return b.Place().Compare(a.Place()) }) {
-			e.Errorf("%+v: not the newest first", f)
+		if most > 0 && got.Rows > most || (got.Last != store.MoveRow{}) != (most > 0 && got.Rows == most) {
+			e.Fatalf("%+v: %d rows, the last %+v", f, got.Rows, got.Last)
 		}
-		list := []string{}
-		for i := range got.List {
-			list = append(list, showMove(&got.List[i].Event))
+		for _, m := range got.List {
+			if f.Start.Part == 0 || m.Row != f.Start {
+				all = append(all, m)
+			}
 		}
-		slices.Sort(list)
-		e.diff(fmt.Sprintf("%+v", f), selectedMoves(&f, all), list)
+		if got.Last == (store.MoveRow{}) {
+			break
+		}
+		if f.Start == got.Last {
+			e.Fatalf("%+v is read for ever", f)
+		}
+		f.Start = got.Last
 	}
+	if !slices.IsSortedFunc(all, func(a, b store.Moved) int { return a.Compare(&b) }) {
+		e.Errorf("%+v, %d rows at once: not in the order of rows", f, most)
+	}
+	return all
 }
 
 // spreadJob stores a job that was made at a time, and moves it and its step later: one by the
@@ -134,7 +162,7 @@ func selectedMoves(f *store.MoveFilter, all []store.Event) []string {
 	list := []string{}
 	for i := range all {
 		m := &all[i]
-		if slices.Contains(f.Machines, m.Kind) && m.At >= f.From && m.At < f.To && (f.Actor == "" || f.Actor == m.Actor) &&
+		if slices.Contains(f.Machines, m.Kind) && m.At >= f.From && m.At < f.To && (f.Actor == "" || f.Actor == m.Actor) && (f.Event == "" || f.Event == m.Entry.Event) && (f.State == "" || f.State == m.To) &&
 			(len(f.Workspaces) == 0 || slices.Contains(f.Workspaces, m.Workspace)) {
 			list = append(list, showMove(m))
 		}
@@ -143,16 +171,23 @@ func selectedMoves(f *store.MoveFilter, all []store.Event) []string {
 	return list
 }
 
-// movesBounded: a span with more rows than may be looked at is not read, and one with fewer is.
+// movesBounded: rows of other times, of jobs that were made near the time, count as looked at, and no
+// further row is.
 func movesBounded(e *env) {
-	for range 5 {
-		e.add(1, nil)
+	at := e.now() - time.Hour.Microseconds()
+	for i := range 5 {
+		e.spreadJob(at+int64(i), []time.Duration{time.Second}, 0)
 	}
-	for _, most := range []int{4, 5} {
-		got, err := e.st.Moves(e.ctx, store.MoveFilter{Machines: everyMachine, To: 1 << 60, Most: most})
-		e.ok(err)
-		if over := most < 5; got.Over != over || over != (len(got.List) == 0) || !over && got.Rows != 5 {
-			e.Errorf("of 5 rows, %d may be looked at: over %v, %d rows, %d moves", most, got.Over, got.Rows, len(got.List))
+	f := store.MoveFilter{Machines: everyMachine, From: at, To: at + 1000}
+	got, err := e.st.Moves(e.ctx, f)
+	e.ok(err)
+	if got.Rows < 15 || got.Last != (store.MoveRow{}) {
+		e.Errorf("%d rows were looked at, the last %+v; want three of each job, and all", got.Rows, got.Last)
+	}
+	for _, most := range []int{1, 4, got.Rows - 1} {
+		f.Most = most
+		if some, err := e.st.Moves(e.ctx, f); err != nil || some.Rows != most || some.Last == (store.MoveRow{}) {
+			e.Errorf("%d rows may be looked at, and %d were, the last %+v, %v", most, some.Rows, some.Last, err)
 		}
 	}
 }
