@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -40,22 +39,6 @@ func TestQuickExchanges(t *testing.T) {
 			if diff := cmp.Diff(slow.header, quick.header); diff != "" || slow.status != quick.status || known(slow, turn) != known(quick, turn-1) {
 				t.Errorf("%s %.200s: %d %s, and slowly %d %s\n%s", path, b, quick.status, quick.body, slow.status, slow.body, diff)
 			}
-		}
-	}
-}
-
-// TestAnExchangeWaitsLongerThanABody: the time for the body of a request does not end the wait that
-// follows it (T11).
-func TestAnExchangeWaitsLongerThanABody(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.close()
-	s.bodyTime = 20 * time.Millisecond
-	s.open()
-	worker := s.register(`{}`)
-	for _, turn := range []string{`"turn":1`, `"t\u0075rn":2`} {
-		if a := s.want(200, "POST", s.of(worker, "exchange"), `{`+turn+`,"free":1,"wait_ms":200}`); a.field(t, "next_ms") != 0.0 {
-			t.Errorf("%s was cut off: %s", turn, a.body)
 		}
 	}
 }
