@@ -138,7 +138,8 @@ type Worker struct {
 	beats   sync.WaitGroup // the goroutines of the heartbeat, of follow and of the folders
 	look    chan struct{}  // buffer 1: the loop is to check for work
 	slots   func() int     // the method free, bound once
-	folders *folders       // of jobs; nil: there are none
+	pace    pace
+	folders *folders // of jobs; nil: there are none
 
 	turn    sync.Mutex // held by the goroutine that visits the engine; guards what follows
 	outbox  []link.Report
@@ -504,8 +505,10 @@ func (w *Worker) run(a *link.Assignment) {
 // perform runs a step and returns its report.
 func (w *Worker) perform(c *claim) (r link.Report) {
 	ended := true // a handler may end the goroutine
+	began := time.Now()
 	defer func() {
 		c.cancel(nil)
+		w.pace.ran(time.Since(began))
 		r.Step, r.Claim, r.Actor = c.Step.StepKey, c.Step.Claims, c.actor
 		if ended {
 			w.results <- r

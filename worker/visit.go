@@ -25,8 +25,30 @@ func (w *Worker) visitAll(draining bool) (over bool) {
 		for i := range assigned {
 			w.run(&assigned[i])
 		}
+		w.gather(len(assigned))
 	}
 	return draining && w.offer.Reserved()+w.busy() == 0 // in this order: a reserved slot may become a running step
+}
+
+// gather waits for the steps that a visit has begun, if steps are brief: they then share the next
+// visit. Otherwise some of them would miss it and share one with those that it begins, and so
+// on: there would be two groups of steps, each of which waits for the commit of the other.
+func (w *Worker) gather(begun int) {
+	if begun == 0 || begun > maxGathered || !w.pace.brief() || w.busy() < 2 { // one that runs alone reports by itself
+		return
+	}
+	w.collect() // the other group, if there are two
+	limit := time.NewTimer(w.pace.visit())
+	defer limit.Stop()
+	for range begun {
+		select {
+		case r := <-w.results:
+			w.outbox = append(w.outbox, w.finished(r))
+		case <-limit.C:
+			w.pace.misjudged()
+			return
+		}
+	}
 }
 
 // mend handles the error of the last visit, if there is one.
@@ -106,7 +128,9 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 	w.mu.Lock()
 	self := w.self
 	w.mu.Unlock()
+	began := time.Now()
 	assigned, err := w.link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, SkipQueue: !looks, Queued: w.owed / queueEvery})
+	w.pace.visited(time.Since(began))
 	w.poll = looks && len(assigned) == free
 	again := link.Retryable(err)
 	if errors.Is(err, link.ErrWorkerEnded) {

@@ -288,6 +288,9 @@ func (b *desk) commit() error {
 
 func (b *desk) write(s *pawl.Step) error {
 	was := b.of.steps[s.Ord]
+	if s.Mark == pawl.Waiting && (was == nil || was.Mark != pawl.Waiting) && !b.jobSaved {
+		return fmt.Errorf("%s waits from now on, and its job was not saved", b.of.def.Key(s.Ord))
+	}
 	switch {
 	case was == nil:
 		b.of.ords = append(b.of.ords, s.Ord)

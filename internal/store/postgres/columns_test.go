@@ -18,10 +18,12 @@ func TestForgottenColumns(t *testing.T) { // not parallel: see storetest.RunMuta
 		return storetest.Database{Name: url, Open: func(t testing.TB) store.Store { return open(t, url) },
 			SQL: func(context.Context, string) ([]string, [][]string, error) { return nil, nil, errors.ErrUnsupported }}
 	}
+	// A state that the tests change changes the line, too, which this update does not write.
+	spread := slices.DeleteFunc(narrowMutants("spread_steps", spreadSteps), func(m storetest.Mutant) bool { return m.Name == "spread_steps overlooks state" })
 	storetest.RunMutants(t, fresh, slices.Concat(
 		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable), forgotten(tokenTable), forgotten(webhookTable),
 		narrowMutants("move_jobs", moveJobs), narrowMutants("count_jobs", countJobs),
-		narrowMutants("take_steps", takeSteps), narrowMutants("end_steps", endSteps), narrowMutants("move_steps", moveSteps),
+		narrowMutants("take_steps", takeSteps), narrowMutants("end_steps", endSteps), narrowMutants("move_steps", moveSteps), spread,
 	))
 }
 

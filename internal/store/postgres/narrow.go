@@ -30,6 +30,9 @@ var (
 	takeSteps = narrowly("take_steps", stepTable, moved+taken)
 	endSteps  = narrowly("end_steps", stepTable, moved+"folded completed_at output")
 	moveSteps = narrowly("move_steps", stepTable, moved+taken+" folded completed_at output")
+
+	// For the node of a fan-out whose instances end and are made. It is the row with the list.
+	spreadSteps = narrowly("spread_steps", stepTable, "mark made live tree")
 )
 
 const taken = "unmet attempts claims worker route rank enqueued_at started_at"
@@ -258,7 +261,7 @@ func (w *writing) moveSomeSteps(f *reading, updates []store.Update[*pawl.Step]) 
 	}
 	isCached := f.steps[updates[0].Record.StepKey].cached
 	taken, ended := takeSteps.collect(isCached, len(updates)), endSteps.collect(isCached, len(updates))
-	moved := moveSteps.collect(isCached, min(len(updates), fewRows))
+	moved, spread := moveSteps.collect(isCached, min(len(updates), fewRows)), spreadSteps.collect(isCached, 1)
 	few := len(updates) <= fewRows && !(isCached && len(updates) <= oneByOne)
 	for _, u := range updates {
 		key := u.Record.StepKey
@@ -267,6 +270,7 @@ func (w *writing) moveSomeSteps(f *reading, updates []store.Update[*pawl.Step]) 
 		case few && moveSteps.add(w, moved, found, u):
 		case !few && endSteps.add(w, ended, found, u):
 		case !few && takeSteps.add(w, taken, found, u):
+		case spreadSteps.add(w, spread, found, u):
 		default:
 			others = append(others, u)
 			continue
@@ -278,6 +282,7 @@ func (w *writing) moveSomeSteps(f *reading, updates []store.Update[*pawl.Step]) 
 	w.updateAny(taken)
 	w.updateAny(ended)
 	w.updateAny(moved)
+	w.updateAny(spread)
 	return others
 }
 

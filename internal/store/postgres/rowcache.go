@@ -49,6 +49,7 @@ type cachedJob struct {
 	xid       xid
 	steps     []cachedStep
 	read      bool      // all steps that it had, as far as they are kept
+	waits     bool      // all steps of it that wait for a slot are among these
 	contested time.Time // when another process was seen to change it
 }
 
@@ -62,13 +63,13 @@ type cachedWorker struct {
 	xid xid
 }
 
-// plainly reports whether a query asks for rows only by their keys.
+// plainly reports whether a query asks for rows only by their keys, or for what waits in a job.
 func plainly(q *store.Query) bool { return len(q.Claims) == 0 && besideClaims(q) }
 
-// besideClaims reports whether a query asks, beside claims, for rows only by their keys.
+// besideClaims reports whether a query does so beside claims.
 func besideClaims(q *store.Query) bool {
 	return len(q.Keys)+len(q.Pools)+len(q.Turns)+len(q.Names)+len(q.Limits)+len(q.Schedules)+len(q.Scheduled)+len(q.Tokens)+len(q.Tokened)+len(q.Pauses)+len(q.Paused)+len(q.Webhooks)+len(q.Hooked)+len(q.Signals)+len(q.Untaken)+
-		len(q.Waiting)+len(q.Open)+len(q.Nodes)+len(q.Held)+
+		len(q.Open)+len(q.Nodes)+len(q.Held)+
 		len(q.Reservations) == 0
 }
 
@@ -86,7 +87,8 @@ func (c *rowCache) find(q *store.Query) *reading {
 	}
 	r := newReading(q)
 	r.optimistic, r.Now = true, c.now+age.Microseconds()
-	if c.findJobs(r) && c.findSteps(r) && c.findWorkers(r) {
+	if c.findJobs(r) && c.findSteps(r) && c.findWaiting(r) && c.findWorkers(r) {
+		r.sortWaiting()
 		return r
 	}
 	return nil
@@ -100,9 +102,11 @@ func (c *rowCache) recall(r *reading) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.recalled = c.findJobs(r) && c.findSteps(r); !r.recalled {
+	if r.recalled = c.findJobs(r) && c.findSteps(r) && c.findWaiting(r); !r.recalled {
 		clear(r.Jobs)
 		clear(r.Steps)
+		clear(r.Waiting)
+		r.order = nil
 		clear(r.jobs)
 		clear(r.steps)
 	}
@@ -151,10 +155,45 @@ func (c *rowCache) findSteps(r *reading) bool {
 		if s == nil {
 			return false
 		}
-		row := s.row
-		r.Steps[key] = &row
-		r.steps[key] = &foundRow[pawl.Step]{xid: s.xid, cached: true, was: row}
+		r.know(s)
 	}
+	return true
+}
+
+// know adds a copy of a cached step.
+func (r *reading) know(s *cachedStep) *pawl.Step {
+	row := s.row
+	r.Steps[row.StepKey] = &row
+	r.steps[row.StepKey] = &foundRow[pawl.Step]{xid: s.xid, cached: true, was: row}
+	return &row
+}
+
+// findWaiting finds the steps of a job that wait for a slot. Who lets a step wait changes the
+// job, too: if its row has the known version, no others wait.
+func (c *rowCache) findWaiting(r *reading) bool {
+	seen := make(map[rowkey.Job]bool, 1)
+	for _, w := range r.q.Waiting {
+		if seen[w.Job] {
+			continue
+		}
+		seen[w.Job] = true
+		j := c.jobs[w.Job]
+		if j == nil || !j.waits || r.Jobs[w.Job] == nil {
+			return false
+		}
+		for i := range j.steps {
+			s := &j.steps[i]
+			if s.row.Mark != pawl.Waiting {
+				continue
+			}
+			known := r.Steps[s.row.StepKey]
+			if known == nil {
+				known = r.know(s)
+			}
+			r.order = append(r.order, known)
+		}
+	}
+	slices.SortFunc(r.order, func(a, b *pawl.Step) int { return a.Compare(b.StepKey) })
 	return true
 }
 
@@ -206,7 +245,7 @@ func (c *rowCache) invalidate(q *store.Query) {
 	defer c.mu.Unlock()
 	for _, key := range q.Jobs {
 		if j := c.jobs[key]; j != nil {
-			j.row, j.steps, j.read = nil, nil, false // its version shows whether another process has changed it, when it is read
+			j.row, j.steps, j.read, j.waits = nil, nil, false, false // its version shows whether another process has changed it, when it is read
 		}
 	}
 	for _, key := range slices.Concat(q.Workers, q.Watched) {

@@ -51,11 +51,11 @@ func TestWhatHeldAJobHoldsAnother(t *testing.T) {
 	}
 }
 
-// TestOnlyKeysAreFoundInTheCache: a query that asks for anything but rows by their keys is
-// answered by the server.
+// TestOnlyKeysAreFoundInTheCache: a query that asks for anything but rows by their keys, and what
+// waits in a job, is answered by the server.
 func TestOnlyKeysAreFoundInTheCache(t *testing.T) {
 	t.Parallel()
-	keyed := map[string]bool{"Workers": true, "Watched": true, "Jobs": true, "Steps": true}
+	keyed := map[string]bool{"Workers": true, "Watched": true, "Jobs": true, "Steps": true, "Waiting": true}
 	of := reflect.TypeFor[store.Query]()
 	for i := range of.NumField() {
 		var q store.Query

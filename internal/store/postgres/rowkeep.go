@@ -34,6 +34,7 @@ func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
 		c.putJob(j, v)
 	}
 	c.putRead(r, ch)
+	c.putWaits(r, ch)
 	for _, u := range ch.Steps {
 		c.putStep(u.Record, v)
 	}
@@ -63,7 +64,7 @@ func (c *rowCache) compare(r *reading) {
 	}
 	for _, key := range r.q.Jobs {
 		if j, found := c.jobs[key], r.jobs[key]; j != nil && (found == nil || j.xid != found.xid) {
-			j.row, j.steps, j.contested = nil, nil, time.Now()
+			j.row, j.steps, j.waits, j.contested = nil, nil, false, time.Now()
 		}
 	}
 }
@@ -133,6 +134,28 @@ func (c *rowCache) putRead(r *reading, ch *store.Changes) {
 	}
 }
 
+// putWaits notes the jobs of which all steps that wait are kept: jobs that were made, and those
+// of which no more wait than were read, if what was read is kept or is about to be.
+func (c *rowCache) putWaits(r *reading, ch *store.Changes) {
+	for _, n := range ch.NewJobs {
+		if j := c.jobs[n.Key()]; j != nil {
+			j.waits = true
+		}
+	}
+	if r.optimistic || r.recalled {
+		return
+	}
+	for _, w := range r.q.Waiting {
+		j, waiting := c.jobs[w.Job], r.Waiting[w.Job]
+		if j == nil || j.waits || len(waiting) >= w.Limit {
+			continue
+		}
+		j.waits = !slices.ContainsFunc(waiting, func(k pawl.StepKey) bool {
+			return j.step(k.Ord) == nil && !slices.ContainsFunc(ch.Steps, func(u store.Update[*pawl.Step]) bool { return u.Record.StepKey == k })
+		})
+	}
+}
+
 // putStep keeps a step that has not ended, without its bodies.
 func (c *rowCache) putStep(row *pawl.Step, v xid) {
 	j := c.jobs[row.Job]
@@ -145,6 +168,7 @@ func (c *rowCache) putStep(row *pawl.Step, v xid) {
 		j.steps = slices.DeleteFunc(j.steps, func(s cachedStep) bool { return s.row.Ord == row.Ord })
 		return
 	case s == nil && len(j.steps) == maxCachedSteps:
+		j.waits = j.waits && row.Mark != pawl.Waiting
 		return
 	case s == nil:
 		j.steps = append(j.steps, cachedStep{})
