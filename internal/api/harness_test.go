@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/lab/sqlitetest"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/worker"
@@ -57,7 +57,7 @@ type site struct {
 // newSite opens a site with a new SQLite file.
 func newSite(t testing.TB) *site {
 	t.Helper()
-	return newSiteOn(t, filepath.Join(t.TempDir(), "pawl.db"))
+	return newSiteOn(t, sqlitetest.Copy(t))
 }
 
 // newSiteOn opens a site on a database.

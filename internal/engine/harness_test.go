@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"sync/atomic"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/lab/sqlitetest"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -139,7 +139,7 @@ func onShared(t *testing.T, f func(t *testing.T, db *database)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		f(t, &database{t: t, kind: "sqlite", where: filepath.Join(t.TempDir(), "pawl.db")})
+		f(t, &database{t: t, kind: "sqlite", where: sqlitetest.Copy(t)})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

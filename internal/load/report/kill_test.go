@@ -18,7 +18,7 @@ func TestKilled(t *testing.T) {
 	const rounds, each = 5, 3
 	for round := range rounds {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWriter$")
-		cmd.Env = append(os.Environ(), "PAWL_TEST_RESULTS="+filepath.Join(dir, fmt.Sprint(round)))
+		cmd.Env = append(os.Environ(), "PAWL_TEST_RESULTS="+filepath.Join(dir, fmt.Sprint(round)), "TMPDIR="+dir)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

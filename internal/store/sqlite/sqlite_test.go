@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	_ "modernc.org/sqlite"
 	zombie "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/pawl-dev/pawl/internal/lab/sqlitetest"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
@@ -36,7 +36,7 @@ func TestSuiteNormal(t *testing.T) { storetest.Run(t, onFile(sqlite.Normal)) }
 
 func onFile(synchronous string) func(*testing.T) storetest.Database {
 	return func(t *testing.T) storetest.Database {
-		cfg := sqlite.Config{Path: filepath.Join(t.TempDir(), "pawl.db"), Synchronous: synchronous}
+		cfg := sqlite.Config{Path: sqlitetest.Copy(t), Synchronous: synchronous}
 		return storetest.Database{
 			Open: func(t testing.TB) store.Store { return open(t, cfg) },
 			Name: cfg.Path,
