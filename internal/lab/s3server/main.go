@@ -66,7 +66,7 @@ func secure(l net.Listener, file string) (net.Listener, error) {
 
 var zeros = make([]byte, 1<<20)
 
-// null discards the body of a request, and sends the range that it asks for. Its lists are empty.
+// null discards the body of a request, and sends the range that it asks for. A list of the second version is empty.
 func null(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // a client that is gone gets no response
 	w.Header().Set("ETag", `"0"`)

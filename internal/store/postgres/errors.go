@@ -64,8 +64,6 @@ func connectError(err error) error {
 		e.Kind, e.Message, e.Hint = pawl.Refused, "PostgreSQL refuses the user or password", "check the user and password of the url, or PGPASSWORD"
 	case codeTooMany:
 		e.Hint = "raise max_connections of the server, or lower the connections of each process"
-	case codeNoTable:
-		e.Kind, e.Message, e.Hint = pawl.Conflict, "the database lacks a table", "run pawl migrate up"
 	case "":
 		e.Hint = "check that the server runs and that host and port of the url are right"
 	}
@@ -91,6 +89,9 @@ func queryError(doing string, err error) error {
 		e.Hint = "connect to the primary server (target_session_attrs=read-write)"
 	case c == codeDiskFull:
 		e.Kind, e.Hint = pawl.Unavailable, "free space on the database server's disk"
+	case c == codeNoTable:
+		e.Kind, e.Message = pawl.Conflict, doing+": the database lacks a table of its schema version"
+		e.Hint = "restore the database from a backup: pawl migrate up makes only what its version lacks"
 	case c == codeNoRight:
 		e.Kind, e.Hint = pawl.Refused, "grant the user what it needs on the schema"
 	case clash(err), c == codeLockTimeout:

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // execute runs SQL on the database of db, as whoever looks after a database does.
@@ -365,6 +366,36 @@ func TestReadOnly(t *testing.T) {
 	db := fresh(t)
 	u := db.cfg.URL + "&default_transaction_read_only=on"
 	if _, err := Open(t.Context(), Config{URL: u}); pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestReadOnlyByDefault: a transaction asks for writing before anything else, also on a new
+// connection, where its statements have to be prepared.
+func TestReadOnlyByDefault(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	jobs := submit(t, db, 1, 1)
+	execute(t, db, "do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$")
+	db.pool.Reset()
+	for _, event := range []machine.Event{lifecycle.JobPause, lifecycle.JobResume} {
+		db.cache.clear()
+		err := try(db, &store.Query{Jobs: keysOf(jobs)}, func(f *store.Facts, d *draft) {
+			d.moveJob(f.Jobs[jobs[0].Key()], lifecycle.JobPending, event)
+		})
+		if err != nil {
+			t.Errorf("%s: %v", event, err)
+		}
+	}
+}
+
+// TestATableIsMissing: what is wrong is the schema, and not the program.
+func TestATableIsMissing(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	execute(t, db, "drop table token cascade")
+	err := try(db, &store.Query{Tokens: []rowkey.Token{1}}, func(*store.Facts, *draft) {})
+	if pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "lacks a table") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -44,6 +44,7 @@ const answerSoon = 5 * time.Millisecond
 type call struct {
 	statement *statement
 	part      *part // what the statement is in a fused one; nil: nothing
+	prepares  bool  // the statement is prepared before this call
 	params    [][]byte
 	row       func(*cursor) // nil: rows are dropped
 	tag       *pgconn.CommandTag
@@ -71,8 +72,9 @@ func (p *pipe) run(ctx context.Context) error {
 	if sends {
 		buffer.lend(p.conn, calls)
 	}
-	unprepared := p.prepare(line, calls)
+	known := preparedOn(p.conn)
 	for i := range calls {
+		prepare(line, known, calls[:i+1])
 		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
 	}
 	if err := line.Sync(); err != nil {
@@ -82,10 +84,6 @@ func (p *pipe) run(ctx context.Context) error {
 	if p.soon != nil && p.soon.CompareAndSwap(false, true) {
 		awaitAnswer(p.conn.Conn(), answerSoon)
 		p.soon.Store(false)
-	}
-	if err := p.prepared(line, unprepared); err != nil {
-		_ = line.Close()
-		return err
 	}
 	for i := range calls {
 		if err := p.answer(line, &calls[i]); err != nil {
@@ -114,6 +112,12 @@ func (p *pipe) runWithin(limit time.Duration) error {
 var undescribed = make([]pgconn.FieldDescription, 1)
 
 func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
+	if c.prepares {
+		if _, err := line.GetResults(); err != nil {
+			return fmt.Errorf("prepare %s: %w", c.statement.name, err)
+		}
+		preparedOn(p.conn)[c.statement] = true
+	}
 	res, err := line.GetResults()
 	if err != nil {
 		return err
@@ -150,28 +154,16 @@ func (p *pipe) read(c *call, cur *cursor) {
 	}
 }
 
-// prepare sends the statements that are not prepared yet, before the calls and in the same
-// round trip.
-func (p *pipe) prepare(line *pgconn.Pipeline, calls []call) (unprepared []*statement) {
-	known := preparedOn(p.conn)
-	for i := range calls {
-		if s := calls[i].statement; !known[s] && !slices.Contains(unprepared, s) {
-			line.SendPrepare(s.name, s.sql, nil)
-			unprepared = append(unprepared, s)
-		}
+// prepare has the statement of the last call prepared before it, unless it is already. What comes
+// before has been executed by then: a statement that begins a transaction has to be the first of
+// it, and limits of waits hold for what follows.
+func prepare(line *pgconn.Pipeline, known map[*statement]bool, calls []call) {
+	before, c := calls[:len(calls)-1], &calls[len(calls)-1]
+	if known[c.statement] || slices.ContainsFunc(before, func(b call) bool { return b.prepares && b.statement == c.statement }) {
+		return
 	}
-	return unprepared
-}
-
-// prepared reads the results of prepare.
-func (p *pipe) prepared(line *pgconn.Pipeline, unprepared []*statement) error {
-	for _, s := range unprepared {
-		if _, err := line.GetResults(); err != nil {
-			return fmt.Errorf("prepare %s: %w", s.name, err)
-		}
-		preparedOn(p.conn)[s] = true
-	}
-	return nil
+	c.prepares = true
+	line.SendPrepare(c.statement.name, c.statement.sql, nil)
 }
 
 // preparedOn returns the statements that are prepared on a connection.

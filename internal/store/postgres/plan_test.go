@@ -86,7 +86,7 @@ func checkConditions(t *testing.T, conn *pgxpool.Conn, s *statement, plan string
 
 func explain(t *testing.T, conn *pgxpool.Conn, s *statement) string {
 	t.Helper()
-	prepare(t, conn, s)
+	prepareOn(t, conn, s)
 	ctx := context.Background()
 	var params int
 	if err := conn.QueryRow(ctx, "select coalesce(cardinality(parameter_types), 0) from pg_prepared_statements where name = $1", s.name).Scan(&params); err != nil {

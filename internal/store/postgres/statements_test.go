@@ -1,13 +1,17 @@
 package postgres
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// prepare prepares a statement on a connection, unless it is.
-func prepare(t *testing.T, conn *pgxpool.Conn, s *statement) {
+// prepareOn prepares a statement on a connection, unless it is.
+func prepareOn(t *testing.T, conn *pgxpool.Conn, s *statement) {
 	t.Helper()
 	known := preparedOn(conn.Conn().PgConn())
 	if known[s] {
@@ -16,6 +20,37 @@ func prepare(t *testing.T, conn *pgxpool.Conn, s *statement) {
 	known[s] = true
 	if _, err := conn.Conn().PgConn().Prepare(t.Context(), s.name, s.sql, nil); err != nil {
 		t.Fatalf("prepare %s: %v", s.name, err)
+	}
+}
+
+// TestAllStatementsAreListed: so that TestPlansUseIndexes sees the plan of each.
+func TestAllStatementsAreListed(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := make(map[string]bool)
+	for _, s := range statements {
+		listed[s.name] = true
+	}
+	for _, name := range []string{"lock_keys", "take_locked"} { // of transactions of users (joined.go)
+		listed[name] = true
+	}
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\bstatement\{"(\w+)",`).FindAllSubmatch(text, -1) {
+			if found++; !listed[string(m[1])] && !strings.HasSuffix(file, "_test.go") {
+				t.Errorf("%s: statement %s is not listed in statements_test.go", file, m[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("found %d statements in the source, want more", found)
 	}
 }
 
