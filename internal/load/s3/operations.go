@@ -56,8 +56,25 @@ func (c *Client) get(began time.Time, key string, offset, n, want int64, buffer 
 		c.drop()
 		return 0, c.mismatch(r.StatusCode, "the response is of the range %q; want one from %d on", c.told(r.Header.Get("Content-Range")), offset)
 	}
+	if want > 0 {
+		if err := c.arrived(); err != nil {
+			return 0, c.lost(err)
+		}
+	}
 	c.First = time.Since(began)
-	return c.content(r, began, offset, want, buffer, piece)
+	return c.content(r, offset, want, buffer, piece)
+}
+
+// arrived returns once a byte of the body is there, or its end.
+func (c *Client) arrived() error {
+	err := c.conn.SetReadDeadline(time.Now().Add(c.store.Timeout))
+	if err == nil {
+		_, err = c.in.Peek(1)
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
 }
 
 // beginsAt reports whether a range, as a response has it, begins at an offset.
@@ -69,12 +86,9 @@ func beginsAt(text string, offset int64) bool {
 }
 
 // content reads the body of a response, which must end after what is wanted.
-func (c *Client) content(r *http.Response, began time.Time, offset, want int64, buffer []byte, piece func(int64, []byte) error) (got int64, err error) {
+func (c *Client) content(r *http.Response, offset, want int64, buffer []byte, piece func(int64, []byte) error) (got int64, err error) {
 	for got < want {
 		n, err := c.read(r, buffer[:min(int64(len(buffer)), want-got)])
-		if n > 0 && got == 0 {
-			c.First = time.Since(began)
-		}
 		if n > 0 && piece != nil {
 			if err := piece(offset+got, buffer[:n]); err != nil {
 				c.drop()

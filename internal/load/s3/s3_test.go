@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,6 +152,28 @@ func TestRetries(t *testing.T) {
 				t.Errorf("what is not there: %d retries, %v", c.Retried, err)
 			}
 		})
+	}
+}
+
+// TestFirst: the time to the first byte of a content ends with that byte, though the rest comes later (L9).
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	const size, later = 1 << 20, 400 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		_, _ = w.Write(make([]byte, 1)) // a client that is gone has its error
+		w.(http.Flusher).Flush()
+		time.Sleep(later) // as a slow store
+		_, _ = w.Write(make([]byte, size-1))
+	}))
+	t.Cleanup(server.Close)
+	c := s3test.Client(t, server.URL+"/bench")
+	began := time.Now()
+	if _, err := get(c, "key", 0, -1, size); err != nil {
+		t.Fatal(err)
+	}
+	if rest := time.Since(began) - c.First; c.First == 0 || rest < later/2 {
+		t.Errorf("the first byte took %v, and the rest %v more; want %v", c.First, rest, later)
 	}
 }
 
