@@ -30,6 +30,6 @@ func (f *Folder) Abort(name string, q journal.Request) error {
 }
 
 func (f *Follower) abort(q journal.Request) error {
-	_, err := bounded(f, func() (struct{}, error) { return struct{}{}, f.reader.Abort(q) })
+	_, err := bounded(f, func(*progress) (struct{}, error) { return struct{}{}, f.reader.Abort(q) })
 	return err
 }

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"errors"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -116,6 +118,59 @@ func TestHangLater(t *testing.T) {
 		}
 		if err := read(); err != nil {
 			t.Errorf("%s afterwards: %v", name, err)
+		}
+	}
+}
+
+// TestSlowFolder: a list that takes long, as its runs are many or large, and goes on is waited for, and so are the lines
+// of a run and the intervals of an agent (L7).
+func TestSlowFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for n, name := range []string{"a", "b", "c"} {
+		resultstest.Write(t, dir, name, n, 1, resultstest.File)
+	}
+	j := resultstest.Journal(t, dir, "d", 4, resultstest.File)
+	defer j.Close()
+	j.Changed(resultstest.View(4, controller.Running))
+	resultstest.Record(t, j, filepath.Join(dir, "records"), 1, 0, 3)
+	synctest.Test(t, func(t *testing.T) {
+		f, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		f.hold = func(string) { time.Sleep(f.slow * 2 / 3) }
+		if all, err := f.List(); err != nil || len(all) != 4 {
+			t.Errorf("a list that goes on: %d runs, %v", len(all), err)
+		}
+	})
+	f, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for r, err := f.Run("d"); r.State != Running; r, err = f.Run("d") { // its line is written by and by
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, follower, err := f.Follow("d", "node-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	for name, read := range map[string]func(*progress) error{
+		"lines": func(p *progress) error {
+			_, err := follower.read(p, func(journal.Line) error { return nil })
+			return err
+		},
+		"to last":   follower.toLast,
+		"intervals": func(p *progress) error { follower.apart = 0; _, err := follower.intervals(p, &Piece{}); return err },
+	} {
+		p := &progress{}
+		if err := errors.Join(follower.reader.From(0), follower.records.From(0), read(p)); err != nil || p.last.Load() == nil {
+			t.Errorf("%s: no progress is noted, %v", name, err)
 		}
 	}
 }

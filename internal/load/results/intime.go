@@ -12,7 +12,7 @@ const (
 	slow       = 10 * time.Second // how long a request waits for the file system without progress
 )
 
-// A progress is when a read has last got anything. The zero value says that it has got nothing.
+// A progress records when a read last returned data. Its zero value says that none has.
 type progress struct{ last atomic.Pointer[time.Time] }
 
 // made notes progress.
