@@ -34,11 +34,12 @@ const (
 // A Folder has the runs that are in a folder. It is safe for concurrent use. A file system that hangs
 // holds up what is in it, for a time, and nothing else.
 type Folder struct {
-	root *os.Root
-	slow time.Duration
-	busy chan struct{}     // has one for each that reads runs and lists
-	deep chan struct{}     // and one for each that reads what is in a run
-	hold func(file string) // tests have a file hang in it, which is about to be read; nil: none does
+	root   *os.Root
+	slow   time.Duration
+	busy   chan struct{}     // has one for each that reads runs and lists
+	deep   chan struct{}     // and one for each that reads what is in a run
+	aborts chan struct{}     // and one for each that ends a run
+	hold   func(file string) // tests have a file hang in it, which is about to be read; nil: none does
 
 	mu   sync.Mutex // guards runs; nobody reads files while holding it
 	runs map[string]*known
@@ -84,7 +85,7 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the folder " + dir + " cannot be read", Err: err}
 	}
-	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), deep: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
+	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), deep: make(chan struct{}, maxReading), aborts: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
 }
 
 // Close closes what the folder has open. Nothing is called after it.

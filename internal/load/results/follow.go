@@ -47,7 +47,7 @@ func (f *Folder) Follow(name, agent string) (Run, *Follower, error) {
 		case err != nil:
 			return r, nil, err
 		case r.State == Damaged:
-			return r, nil, pawl.Errorf(pawl.Conflict, "run %.50q is damaged: %s", name, r.Reason)
+			return r, nil, damagedRun(&r)
 		case r.Result && agent != "":
 			return r, nil, f.knows(name, agent)
 		case r.Result:
@@ -58,6 +58,10 @@ func (f *Folder) Follow(name, agent string) (Run, *Follower, error) {
 			return r, follower, err
 		}
 	}
+}
+
+func damagedRun(r *Run) error {
+	return pawl.Errorf(pawl.Conflict, "run %.50q is damaged: %s", r.Name, r.Reason)
 }
 
 func (f *Folder) follow(r *Run, agent string) (*Follower, error) {
