@@ -191,6 +191,10 @@ func TestStop(t *testing.T) {
 	if err := c.Put("large", 15<<20, contents(15<<20)); s3.KindOf(err) != s3.Denied || tries.Load() > 8 {
 		t.Errorf("%d tries of the other parts: %v", tries.Load(), err)
 	}
+	tries.Store(0)
+	if _, err := s3.StoreOf(c).Within(time.Minute).Client().Head("key"); s3.KindOf(err) != s3.Throttled || tries.Load() != 1 {
+		t.Errorf("%d tries within a limit: %v", tries.Load(), err)
+	}
 	if c.Stop != nil {
 		t.Error("an upload has left its own Stop")
 	}
