@@ -309,10 +309,7 @@ func (s *Service) abortLoadRun(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Abort(in.Run, journal.Request{Actor: by.Actor, Reason: by.Reason, RequestID: by.RequestID, At: s.Now().UTC()}); err != nil {
-		return nil, err
-	}
-	r, err := f.Run(in.Run)
+	r, err := f.Abort(in.Run, journal.Request{Actor: by.Actor, Reason: by.Reason, RequestID: by.RequestID, At: s.Now().UTC()})
 	if err != nil {
 		return nil, err
 	}

@@ -341,10 +341,46 @@ func TestFollowAgent(t *testing.T) {
 	if diff := cmp.Diff([]string{"interval", "interval", "end"}, names); diff != "" || !cmp.Equal(names, again) {
 		t.Errorf("%s, and again %v", diff, again)
 	}
-	for _, path := range []string{"now", "now?agent=none"} {
-		if got := s.follow(t, path, at.id).status; got != 422 {
-			t.Errorf("%s: %d, want 422", path, got)
+	for path, id := range map[string]string{
+		"now": at.id, "now?agent=none": at.id, "now?agent=node-1": at.id, "now?agent=node-2": strings.TrimRight(at.id, "0123456789") + "99999", "monday?agent=none": "",
+	} {
+		if got := s.follow(t, path, id).status; got != 422 {
+			t.Errorf("%s after %s: %d, want 422", path, id, got)
 		}
+	}
+}
+
+// TestEndsOfAgents: a stream of an agent ends with the end of the run, and with nothing after it, if the journal is gone
+// before the agent has done anything, and if the run has ended before the stream began (L7).
+func TestEndsOfAgents(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.close()
+	s.loads = openLoads(t)
+	s.open()
+	idle := s.follow(t, "now?agent=node-1", "")
+	if e, _ := idle.next(); e.name != "run" {
+		t.Errorf("it begins with %+v", e)
+	}
+	if err := s.loads.now.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.loads.now = resultstest.Journal(t, s.loads.dir, "next", 5, resultstest.File) // which is closed at the end
+	if names, _ := idle.rest(); !cmp.Equal(names, []string{"agent", "agent", "end"}) {
+		t.Errorf("of an agent without intervals: %v", names)
+	}
+	s.loads.now.Changed(resultstest.View(5, controller.Running))
+	records := filepath.Join(s.loads.dir, "records-of-next")
+	resultstest.Record(t, s.loads.now, records, 1, 0, 3)
+	s.loads.now.Kept(&report.Run{ID: resultstest.ID(5), Outcome: report.Failed}, "")
+	for n := 0; n < 4; { // its lines are written by and by
+		live, err := os.ReadFile(filepath.Join(s.loads.dir, journal.NameOf("next"), "live.ndjson"))
+		if n = bytes.Count(live, []byte("\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, _ := s.follow(t, "next?agent=node-2", "").rest(); !cmp.Equal(names, []string{"run", "agent", "agent", "interval", "end"}) {
+		t.Errorf("of a run that has ended before: %v", names)
 	}
 }
 

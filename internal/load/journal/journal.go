@@ -213,10 +213,17 @@ func sweep(parent string) {
 			continue
 		}
 		if lock, err := durable.TryAcquire(filepath.Join(dir, lockFile)); err == nil && lock != nil {
-			_ = os.RemoveAll(dir) // the next one tries again
+			_ = remove(dir) // the next one tries again
 			lock.Release()
 		}
 	}
+}
+
+// remove removes a journal, its lines first: where they are and the folder of the agents is not, that was never there
+// or has failed.
+func remove(dir string) error {
+	_ = os.Remove(filepath.Join(dir, liveFile)) // RemoveAll has the error
+	return os.RemoveAll(dir)
 }
 
 // sameRun reports whether a journal and a summary are of one run.
@@ -309,7 +316,7 @@ func (j *Journal) Close() error {
 	}
 	err = errors.Join(err, j.live.Close())
 	if !j.owed {
-		err = errors.Join(err, os.RemoveAll(j.path))
+		err = errors.Join(err, remove(j.path))
 	}
 	j.lock.Release()
 	return err

@@ -216,14 +216,17 @@ func (r *Reader) Read(f func(Line) error) error {
 	}
 }
 
-// Agent opens the intervals of an agent; nil if none has come yet. It is an error of kind pawl.Conflict if
-// the journal has those of no agent.
+// Agent opens the intervals of an agent; nil if none has come yet, or the journal is gone meanwhile. It is an error
+// of kind pawl.Conflict if the journal has those of no agent.
 func (r *Reader) Agent(index int) (*Records, error) {
 	f, err := OpenFile(r.root, path.Join(agentsDir, recordsName(index)))
 	if !errors.Is(err, fs.ErrNotExist) {
 		return &Records{file: f}, err
 	}
 	if _, err := r.root.Lstat(agentsDir); errors.Is(err, fs.ErrNotExist) {
+		if _, err := r.root.Lstat(liveFile); errors.Is(err, fs.ErrNotExist) { // see remove
+			return nil, nil
+		}
 		return nil, &pawl.Error{Kind: pawl.Conflict, Message: "there are no intervals of each agent before the run has a result",
 			Hint: "its program is an older one, or its file system has no hard links"}
 	}

@@ -31,8 +31,19 @@ type Records struct {
 // Close closes the file.
 func (r *Records) Close() error { return r.file.Close() }
 
-// From has the records go on at a place: behind a record that was read, or 0.
-func (r *Records) From(at int64) { r.at = at }
+// From has the records go on at a place: behind a record that was read, or 0. It is an error of kind pawl.Invalid if
+// the file ends before it.
+func (r *Records) From(at int64) error {
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if at < 0 || at > info.Size() {
+		return pawl.Errorf(pawl.Invalid, "no interval of the agent ends at %d", at)
+	}
+	r.at = at
+	return nil
+}
 
 // Read calls f with each interval that is there and was not read yet, and the place behind it, until f
 // fails. It is an error of kind pawl.Conflict if there is something else.
@@ -60,10 +71,12 @@ func (r *Records) Read(f func(i *loadpb.Interval, next int64) error) error {
 	})
 }
 
-// ToLast goes to the beginning of the last interval that is there, if there is one, and returns the place.
-func (r *Records) ToLast() (int64, error) {
+// ToLast goes to the beginning of the last interval that is there, if there is one, and returns the place. It calls
+// passed at each record.
+func (r *Records) ToLast(passed func()) (int64, error) {
 	last := r.at
 	err := r.each(func(in *bufio.Reader, size int) error {
+		passed()
 		begin := r.at - int64(size) - int64(sizeOf(size))
 		if _, err := in.Discard(size); err != nil {
 			return err
@@ -75,7 +88,7 @@ func (r *Records) ToLast() (int64, error) {
 	return last, err
 }
 
-// each calls f with each record that has begun: its size, and where to read so many bytes. r.at is behind the
+// each calls f with each record that has begun: its size and a reader positioned at it. r.at is behind the
 // record then, or before it if it is not whole.
 func (r *Records) each(f func(in *bufio.Reader, size int) error) error {
 	in := bufio.NewReaderSize(io.NewSectionReader(r.file, r.at, math.MaxInt64-r.at), 32<<10)

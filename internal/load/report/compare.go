@@ -81,7 +81,7 @@ const (
 func Compare(a, b *Report, force bool) (*Comparison, error) {
 	c := &Comparison{A: a.Run.ID, B: b.Run.ID, Config: differences(a.Run, b.Run)}
 	if len(c.Config) > 0 && !force {
-		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the runs are not comparable:\n  " + strings.Join(c.Config, "\n  "), Hint: "compare them nevertheless with force"}
+		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the runs are not comparable:\n  " + strings.Join(c.Config, "\n  "), Hint: "use --force (force=true in the API) to compare them"}
 	}
 	for _, r := range []*Report{a, b} {
 		if r.Summary.Partial {

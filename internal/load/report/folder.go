@@ -44,7 +44,10 @@ type Folder struct {
 // NewFolder begins the result folder dir, and removes what those have left beside it who were killed
 // while they made one. It is an error of kind pawl.Conflict if dir exists, and of kind pawl.Invalid if its
 // file system has no locks (flock). Close is to be called.
-func NewFolder(dir string) (*Folder, error) {
+func NewFolder(dir string) (*Folder, error) { return newFolder(dir, durable.NewScratch) }
+
+// newFolder is NewFolder with what makes the scratch folder, which fails on a file system without locks.
+func newFolder(dir string, newScratch func(in, pattern string) (*durable.Scratch, error)) (*Folder, error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, exists(dir, err)
@@ -54,7 +57,7 @@ func NewFolder(dir string) (*Folder, error) {
 		return nil, err
 	}
 	durable.SweepScratch(parent, workPattern, nil)
-	scratch, err := durable.NewScratch(parent, workPattern)
+	scratch, err := newScratch(parent, workPattern)
 	if err != nil {
 		return nil, unlocked(parent, err)
 	}

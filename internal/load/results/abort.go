@@ -3,33 +3,48 @@ package results
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/load/journal"
 )
 
-// Abort asks for the end of a run that is on. The first request counts. If the file system hangs, the request may
-// arrive nevertheless.
-func (f *Folder) Abort(name string, q journal.Request) error {
-	r, follower, err := f.Follow(name, "")
-	if err != nil {
-		return err
+// Abort asks for the end of a run that is on, and returns the run. The first request counts. If the file system hangs,
+// the request may arrive nevertheless.
+func (f *Folder) Abort(name string, q journal.Request) (Run, error) {
+	if !valid(name) {
+		return Run{}, none(name)
 	}
-	if follower != nil {
-		defer follower.Close()
-	}
-	if !r.State.On() {
-		return pawl.Errorf(pawl.Conflict, "run %s is not on: it is %s", name, r.State)
-	}
-	err = follower.abort(q)
-	var e *pawl.Error
-	if err != nil && !errors.As(err, &e) {
-		err = &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the request to end run %s cannot be written", name), Err: err}
-	}
-	return err
+	return inTime(f, f.aborts, func(p *progress) (Run, error) { return f.abort(p, name, q) })
 }
 
-func (f *Follower) abort(q journal.Request) error {
-	_, err := bounded(f, func() (struct{}, error) { return struct{}{}, f.reader.Abort(q) })
-	return err
+func (f *Folder) abort(p *progress, name string, q journal.Request) (Run, error) {
+	for {
+		r, err := f.run(p, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return r, none(name)
+		case err != nil:
+			return r, err
+		case r.State == Damaged:
+			return r, damagedRun(&r)
+		case !r.State.On():
+			return r, pawl.Errorf(pawl.Conflict, "run %s is not on: it is %s", name, r.State)
+		}
+		f.reads(journal.NameOf(name))
+		reader, err := journal.OpenReader(f.root, journal.NameOf(name))
+		if pawl.KindOf(err) == pawl.NotFound { // it has just ended
+			continue
+		}
+		if err == nil {
+			err = errors.Join(reader.Abort(q), reader.Close())
+		}
+		if err != nil {
+			return r, &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the request to end run %s cannot be written", name), Err: err}
+		}
+		if now, err := f.run(p, name); err == nil { // with the request
+			r = now
+		}
+		return r, nil
+	}
 }

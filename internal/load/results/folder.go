@@ -34,11 +34,12 @@ const (
 // A Folder has the runs that are in a folder. It is safe for concurrent use. A file system that hangs
 // holds up what is in it, for a time, and nothing else.
 type Folder struct {
-	root *os.Root
-	slow time.Duration
-	busy chan struct{}     // has one for each that reads runs and lists
-	deep chan struct{}     // and one for each that reads what is in a run
-	hold func(file string) // tests have a file hang in it, which is about to be read; nil: none does
+	root   *os.Root
+	slow   time.Duration
+	busy   chan struct{}     // has one for each that reads runs and lists
+	deep   chan struct{}     // and one for each that reads what is in a run
+	aborts chan struct{}     // and one for each that ends a run
+	hold   func(file string) // tests have a file hang in it, which is about to be read; nil: none does
 
 	mu   sync.Mutex // guards runs; nobody reads files while holding it
 	runs map[string]*known
@@ -84,7 +85,7 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the folder " + dir + " cannot be read", Err: err}
 	}
-	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), deep: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
+	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), deep: make(chan struct{}, maxReading), aborts: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
 }
 
 // Close closes what the folder has open. Nothing is called after it.
@@ -109,10 +110,10 @@ func valid(name string) bool {
 // List returns the runs, newest first, those of one time by their names. It is an error of kind
 // pawl.Unavailable if the file system hangs.
 func (f *Folder) List() ([]Run, error) {
-	return inTime(f, f.busy, func(*progress) ([]Run, error) { return f.list() })
+	return inTime(f, f.busy, f.list)
 }
 
-func (f *Folder) list() ([]Run, error) {
+func (f *Folder) list(p *progress) ([]Run, error) {
 	entries, err := fs.ReadDir(f.root.FS(), ".")
 	if err != nil {
 		return nil, err
@@ -126,7 +127,8 @@ func (f *Folder) list() ([]Run, error) {
 	}
 	var all []Run
 	for name := range names {
-		r, err := f.run(name)
+		r, err := f.run(p, name)
+		p.made()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -183,7 +185,7 @@ func (f *Folder) Run(name string) (Run, error) {
 	if !valid(name) {
 		return Run{}, none(name)
 	}
-	r, err := inTime(f, f.busy, func(*progress) (Run, error) { return f.run(name) })
+	r, err := inTime(f, f.busy, func(p *progress) (Run, error) { return f.run(p, name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = none(name)
 	}
@@ -196,13 +198,13 @@ func none(name string) error {
 
 // run returns a run, or fs.ErrNotExist. One that has a result has ended, whatever is left of its
 // journal.
-func (f *Folder) run(name string) (Run, error) {
+func (f *Folder) run(p *progress, name string) (Run, error) {
 	k := f.locked(name)
 	defer k.mu.Unlock()
-	r, err := f.result(name, k)
+	r, err := f.result(p, name, k)
 	if errors.Is(err, fs.ErrNotExist) {
-		if r, err = f.journal(name, k); errors.Is(err, fs.ErrNotExist) {
-			r, err = f.result(name, k) // it may have taken the place of the journal meanwhile
+		if r, err = f.journal(p, name, k); errors.Is(err, fs.ErrNotExist) {
+			r, err = f.result(p, name, k) // it may have taken the place of the journal meanwhile
 		}
 	} else {
 		k.drop()
@@ -216,7 +218,7 @@ func (f *Folder) run(name string) (Run, error) {
 }
 
 // result returns a run that has a result.
-func (f *Folder) result(name string, k *known) (Run, error) {
+func (f *Folder) result(p *progress, name string, k *known) (Run, error) {
 	info, err := f.root.Lstat(name)
 	if err == nil && info.IsDir() {
 		info, err = f.root.Lstat(path.Join(name, summaryFile))
@@ -233,14 +235,14 @@ func (f *Folder) result(name string, k *known) (Run, error) {
 	if e := k.ended; e != nil && e.size == info.Size() && e.mtime.Equal(info.ModTime()) {
 		return e.run, nil
 	}
-	r := f.read(name, info)
+	r := f.read(p, name, info)
 	k.ended = &ended{r, info.Size(), info.ModTime()}
 	return r, nil
 }
 
 // read reads the summary of a result.
-func (f *Folder) read(name string, info fs.FileInfo) Run {
-	s, err := f.summary(&progress{}, name)
+func (f *Folder) read(p *progress, name string, info fs.FileInfo) Run {
+	s, err := f.summary(p, name)
 	if err != nil {
 		return Run{Name: name, State: Damaged, Begun: info.ModTime().UTC(), Reason: err.Error()}
 	}
@@ -248,7 +250,7 @@ func (f *Folder) read(name string, info fs.FileInfo) Run {
 }
 
 // journal returns a run that has a journal. That of a controller that is gone is read once.
-func (f *Folder) journal(name string, k *known) (Run, error) {
+func (f *Folder) journal(p *progress, name string, k *known) (Run, error) {
 	o, err := f.reading(name, k)
 	if err != nil {
 		return Run{}, err
@@ -257,7 +259,7 @@ func (f *Folder) journal(name string, k *known) (Run, error) {
 		return o.over, nil
 	}
 	alive := o.reader.Alive() // before its lines: none comes after it
-	if err := o.reader.Read(o.state.Take); err != nil {
+	if err := o.reader.Read(noting(p, o.state.Take)); err != nil {
 		return Run{Name: name, ID: o.info.Run, Load: o.info.Name, State: Damaged, Begun: o.info.Begun, Reason: err.Error()}, nil
 	}
 	r := ofJournal(name, o.info, &o.state)
@@ -272,6 +274,14 @@ func (f *Folder) journal(name string, k *known) (Run, error) {
 	r.over(o.state.Ended(), o.state.Phase().Start != nil)
 	k.on = &on{info: o.info, state: o.state, over: r}
 	return r, nil
+}
+
+// noting returns a function that takes a line as take does, and notes progress.
+func noting(p *progress, take func(journal.Line) error) func(journal.Line) error {
+	return func(l journal.Line) error {
+		p.made()
+		return take(l)
+	}
 }
 
 // reading returns the journal of a name, opened anew if it is another one than before, or

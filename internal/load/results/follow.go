@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -48,7 +47,9 @@ func (f *Folder) Follow(name, agent string) (Run, *Follower, error) {
 		case err != nil:
 			return r, nil, err
 		case r.State == Damaged:
-			return r, nil, pawl.Errorf(pawl.Conflict, "run %.50q is damaged: %s", name, r.Reason)
+			return r, nil, damagedRun(&r)
+		case r.Result && agent != "":
+			return r, nil, f.knows(name, agent)
 		case r.Result:
 			return r, nil, nil
 		}
@@ -57,6 +58,10 @@ func (f *Folder) Follow(name, agent string) (Run, *Follower, error) {
 			return r, follower, err
 		}
 	}
+}
+
+func damagedRun(r *Run) error {
+	return pawl.Errorf(pawl.Conflict, "run %.50q is damaged: %s", r.Name, r.Reason)
 }
 
 func (f *Folder) follow(r *Run, agent string) (*Follower, error) {
@@ -89,8 +94,8 @@ func (f *Follower) openAgent() error {
 	}
 	r, err := f.reader.Agent(f.agent)
 	if err == nil && r != nil {
-		r.From(f.apart)
 		f.records = r
+		err = r.From(f.apart)
 	}
 	return err
 }
@@ -108,48 +113,61 @@ func (f *Follower) Close() {
 }
 
 // bounded has the follower read, for as long as the file system goes on.
-func bounded[T any](f *Follower, read func() (T, error)) (T, error) {
-	v, err := inTime(f.folder, f.folder.deep, func(*progress) (T, error) {
+func bounded[T any](f *Follower, read func(*progress) (T, error)) (T, error) {
+	v, err := inTime(f.folder, f.folder.deep, func(p *progress) (T, error) {
 		f.folder.reads(journal.NameOf(f.run))
-		return read()
+		return read(p)
 	})
 	f.hangs = pawl.KindOf(err) == pawl.Unavailable
 	return v, err
 }
 
-// From has the follower go on behind a line. It is an error of kind pawl.Invalid if there was none.
+// From has the follower go on at the place of a line that was read of the same run and agent. It is an error of kind
+// pawl.Invalid if there can be none.
 func (f *Follower) From(place string) error {
-	lines, apart, both := strings.Cut(place, "-")
-	var wrong [2]error
-	f.lines, wrong[0] = strconv.ParseInt(lines, 10, 64)
-	if both {
-		f.apart, wrong[1] = strconv.ParseInt(apart, 10, 64)
+	f.lines, f.apart = 0, 0
+	var err error
+	if f.agent < 0 {
+		f.lines, err = strconv.ParseInt(place, 10, 64)
+	} else {
+		agent := 0
+		if _, err = fmt.Sscanf(place, ofAgent, &f.lines, &agent, &f.apart); agent != f.agent {
+			err = errors.New("it is of another agent")
+		}
 	}
-	if both != (f.agent >= 0) || errors.Join(wrong[:]...) != nil || f.lines < 0 || f.apart < 0 || f.lines+f.apart == 0 {
+	if err != nil || f.place() != place || f.lines < 0 || f.apart < 0 || f.lines+f.apart == 0 || f.apart > 0 && f.records == nil {
 		return pawl.Errorf(pawl.Invalid, "%.50q is no place behind a line of the run", place)
 	}
-	if f.records != nil {
-		f.records.From(f.apart)
-	}
-	_, err := bounded(f, func() (struct{}, error) { return struct{}{}, f.reader.From(f.lines) })
+	_, err = bounded(f, func(*progress) (none struct{}, err error) {
+		if f.records != nil {
+			err = f.records.From(f.apart)
+		}
+		if err == nil {
+			err = f.reader.From(f.lines)
+		}
+		return none, err
+	})
 	return err
 }
+
+// ofAgent is the form of a place of a follower of an agent: in the lines, the agent, and in its intervals.
+const ofAgent = "%d-%d-%d"
 
 // place returns the place at which the follower is.
 func (f *Follower) place() string {
 	if f.agent < 0 {
 		return strconv.FormatInt(f.lines, 10)
 	}
-	return fmt.Sprintf("%d-%d", f.lines, f.apart)
+	return fmt.Sprintf(ofAgent, f.lines, f.agent, f.apart)
 }
 
 // Begin reads the lines so far, and returns those that say what the run is: the last one of each kind and agent. The
-// last interval of an agent is the first that Next returns.
+// last interval of an agent is the first that Next returns, and the end of the run comes after it.
 func (f *Follower) Begin(ctx context.Context) ([]Line, error) {
 	var state journal.State
 	for more := true; more; {
 		var err error
-		if more, err = bounded(f, func() (bool, error) { return f.read(state.Take) }); err != nil {
+		if more, err = bounded(f, func(p *progress) (bool, error) { return f.read(p, state.Take) }); err != nil {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
@@ -158,7 +176,10 @@ func (f *Follower) Begin(ctx context.Context) ([]Line, error) {
 	}
 	if f.agent >= 0 {
 		state.Interval = nil // of all
-		if _, err := bounded(f, func() (struct{}, error) { return struct{}{}, f.toLast() }); err != nil {
+		if e := state.End; e != nil {
+			f.lines, state.End = e.Next-int64(len(e.Data))-1, nil
+		}
+		if _, err := bounded(f, func(p *progress) (struct{}, error) { return struct{}{}, f.toLast(p) }); err != nil {
 			return nil, err
 		}
 	}
@@ -173,12 +194,14 @@ func (f *Follower) Begin(ctx context.Context) ([]Line, error) {
 }
 
 // toLast has the follower go on with the last interval of the agent.
-func (f *Follower) toLast() error {
-	if err := f.openAgent(); err != nil || f.records == nil {
-		return err
+func (f *Follower) toLast(p *progress) error {
+	err := f.reader.From(f.lines)
+	if err == nil {
+		err = f.openAgent()
 	}
-	var err error
-	f.apart, err = f.records.ToLast()
+	if err == nil && f.records != nil {
+		f.apart, err = f.records.ToLast(p.made)
+	}
 	return err
 }
 
@@ -186,9 +209,9 @@ func (f *Follower) toLast() error {
 var errPiece = errors.New("the piece is full")
 
 // read calls each with the lines that were not read yet, of a piece at most, and reports whether there may be more.
-func (f *Follower) read(each func(journal.Line) error) (more bool, err error) {
+func (f *Follower) read(p *progress, each func(journal.Line) error) (more bool, err error) {
 	size := 0
-	err = f.reader.Read(func(l journal.Line) error {
+	err = f.reader.Read(noting(p, func(l journal.Line) error {
 		if err := f.take(l, each); err != nil {
 			return err
 		}
@@ -196,7 +219,7 @@ func (f *Follower) read(each func(journal.Line) error) (more bool, err error) {
 			return errPiece
 		}
 		return nil
-	})
+	}))
 	if errors.Is(err, errPiece) {
 		return true, nil
 	}
@@ -222,17 +245,17 @@ type Piece struct {
 
 // Next returns the lines that were not read yet.
 func (f *Follower) Next() (Piece, error) {
-	return bounded(f, func() (p Piece, err error) {
+	return bounded(f, func(at *progress) (p Piece, err error) {
 		p.Alive = f.reader.Alive()
-		if p.More, err = f.intervals(&p); p.More || err != nil {
+		if p.More, err = f.intervals(at, &p); p.More || err != nil {
 			return p, err
 		}
-		p.More, err = f.read(func(l journal.Line) error {
+		p.More, err = f.read(at, func(l journal.Line) error {
 			if l.Type == journal.TypeInterval && f.agent >= 0 {
 				return nil
 			}
 			if l.Type == journal.TypeEnd { // the last ones may have come since
-				if _, err := f.intervals(&p); err != nil {
+				if _, err := f.intervals(at, &p); err != nil {
 					return err
 				}
 			}
@@ -245,12 +268,13 @@ func (f *Follower) Next() (Piece, error) {
 
 // intervals adds the intervals of the agent that were not read yet, of a piece at most, and reports whether there
 // may be more.
-func (f *Follower) intervals(to *Piece) (more bool, err error) {
+func (f *Follower) intervals(p *progress, to *Piece) (more bool, err error) {
 	if err := f.openAgent(); err != nil || f.records == nil {
 		return false, err
 	}
 	size := 0
 	err = f.records.Read(func(i *loadpb.Interval, next int64) error {
+		p.made()
 		line, err := f.lineOf(i)
 		if err != nil {
 			return err

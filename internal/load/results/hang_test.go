@@ -1,6 +1,9 @@
 package results
 
 import (
+	"errors"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -83,7 +86,7 @@ func TestHangLater(t *testing.T) {
 		"intervals": func() error { _, _, err := f.Intervals(t.Context(), &a, Query{Limit: 1}); return err },
 		"follow":    func() error { _, _, err := f.Follow("b", ""); return err },
 		"lines":     func() error { _, err := follower.Next(); return err },
-		"abort":     func() error { return f.Abort("b", journal.Request{Actor: "ada"}) },
+		"abort":     func() error { _, err := f.Abort("b", journal.Request{Actor: "ada"}); return err },
 	}
 	hang, on := make(chan struct{}), atomic.Bool{}
 	f.slow = 50 * time.Millisecond
@@ -104,7 +107,12 @@ func TestHangLater(t *testing.T) {
 	if _, err := f.List(); err != nil {
 		t.Errorf("the list: %v", err)
 	}
-	if len(f.deep) != maxReading { // and no more begin
+	for range 2 { // of which one hangs, and the other does not begin
+		if err := reads["config"](); pawl.KindOf(err) != pawl.Unavailable {
+			t.Errorf("one more: %v", err)
+		}
+	}
+	if len(f.deep) != maxReading {
 		t.Errorf("%d reads hang, want %d", len(f.deep), maxReading)
 	}
 	on.Store(false)
@@ -116,6 +124,106 @@ func TestHangLater(t *testing.T) {
 		}
 		if err := read(); err != nil {
 			t.Errorf("%s afterwards: %v", name, err)
+		}
+	}
+}
+
+// TestAbortBesideHangs: a run is ended though as many reads as there may be hang, and an error tells what is full from what
+// hangs (L7).
+func TestAbortBesideHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	resultstest.Write(t, dir, "a", 1, 1, resultstest.File)
+	j := resultstest.Journal(t, dir, "b", 2, resultstest.File)
+	defer j.Close()
+	f, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for range maxReading {
+		f.busy <- struct{}{} // as reads that hang
+		f.deep <- struct{}{}
+	}
+	if r, err := f.Abort("b", journal.Request{Actor: "ada"}); err != nil || r.Requested == nil || r.Requested.Actor != "ada" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	f.slow = 20 * time.Millisecond
+	if _, err := f.Config("a"); pawl.KindOf(err) != pawl.Unavailable || !strings.HasPrefix(err.Error(), "8 earlier reads") {
+		t.Errorf("a read without a slot: %v", err)
+	}
+	for range maxReading {
+		<-f.busy
+		<-f.deep
+	}
+}
+
+// TestFault: a read that panics is an error of its caller, and its slot is free again.
+func TestFault(t *testing.T) {
+	t.Parallel()
+	f, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, err = inTime(f, f.deep, func(*progress) (int, error) { panic("a fault") })
+	if pawl.KindOf(err) != pawl.Internal || !strings.Contains(err.Error(), "a fault") {
+		t.Error(err)
+	}
+	for range maxReading {
+		f.deep <- struct{}{}
+	}
+}
+
+// TestSlowFolder: a list that takes long, as its runs are many or large, and goes on is waited for, and so are the lines
+// of a run and the intervals of an agent (L7).
+func TestSlowFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for n, name := range []string{"a", "b", "c"} {
+		resultstest.Write(t, dir, name, n, 1, resultstest.File)
+	}
+	j := resultstest.Journal(t, dir, "d", 4, resultstest.File)
+	defer j.Close()
+	j.Changed(resultstest.View(4, controller.Running))
+	resultstest.Record(t, j, filepath.Join(dir, "records"), 1, 0, 3)
+	synctest.Test(t, func(t *testing.T) {
+		f, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		f.hold = func(string) { time.Sleep(f.slow * 2 / 3) }
+		if all, err := f.List(); err != nil || len(all) != 4 {
+			t.Errorf("a list that goes on: %d runs, %v", len(all), err)
+		}
+	})
+	f, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for r, err := f.Run("d"); r.State != Running; r, err = f.Run("d") { // its line is written by and by
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, follower, err := f.Follow("d", "node-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Close()
+	for name, read := range map[string]func(*progress) error{
+		"lines": func(p *progress) error {
+			_, err := follower.read(p, func(journal.Line) error { return nil })
+			return err
+		},
+		"to last":   follower.toLast,
+		"intervals": func(p *progress) error { follower.apart = 0; _, err := follower.intervals(p, &Piece{}); return err },
+	} {
+		p := &progress{}
+		if err := errors.Join(follower.reader.From(0), follower.records.From(0), read(p)); err != nil || p.last.Load() == nil {
+			t.Errorf("%s: no progress is noted, %v", name, err)
 		}
 	}
 }

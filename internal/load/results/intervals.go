@@ -173,7 +173,9 @@ func (p *pageRead) ofAgent(reader *journal.Reader, agent int) error {
 		return err
 	}
 	defer records.Close()
-	records.From(p.q.After)
+	if err := records.From(p.q.After); err != nil {
+		return err
+	}
 	return records.Read(func(i *loadpb.Interval, next int64) error {
 		if err := p.goOn(); err != nil {
 			return err

@@ -103,7 +103,7 @@ func TestFolder(t *testing.T) {
 		if _, err := f.Config(name); pawl.KindOf(err) != pawl.NotFound && name != "inner" {
 			t.Errorf("config %.20q: %v", name, err)
 		}
-		if err := f.Abort(name, journal.Request{}); pawl.KindOf(err) != pawl.NotFound {
+		if _, err := f.Abort(name, journal.Request{}); pawl.KindOf(err) != pawl.NotFound {
 			t.Errorf("abort %.20q: %v", name, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "abort"), filepath.Join(live, "abort.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Abort("now", journal.Request{}); err != nil {
+	if _, err := f.Abort("now", journal.Request{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(filepath.Join(outside, "abort")); err == nil {
@@ -208,7 +208,8 @@ func TestKilledController(t *testing.T) {
 	if i, next, err := intervalsOf(t, f, "dead", results.Query{Agent: "node-2", From: 1, Limit: 9}); err != nil || next != 0 || len(i) != 2 || i[1].Start != 2 || i[1].Figures.Operations != 1 {
 		t.Errorf("the intervals of an agent: %+v, %d, %v", i, next, err)
 	}
-	for name, err := range map[string]error{"abort": f.Abort("dead", journal.Request{Actor: "ada"}), "report": reportOf(f, "dead")} {
+	_, refused := f.Abort("dead", journal.Request{Actor: "ada"})
+	for name, err := range map[string]error{"abort": refused, "report": reportOf(f, "dead")} {
 		if pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -259,7 +260,7 @@ func TestWithoutResult(t *testing.T) {
 			j.Changed(resultstest.View(n, controller.Running))
 			j.Interval(resultstest.Second(0))
 		case "early":
-			if err := f.Abort(name, journal.Request{Actor: "ada"}); err != nil {
+			if _, err := f.Abort(name, journal.Request{Actor: "ada"}); err != nil {
 				t.Fatal(err)
 			}
 			j.Changed(resultstest.View(n, controller.Connecting))
@@ -293,7 +294,7 @@ func TestWithoutResult(t *testing.T) {
 		if err := reportOf(f, name); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("the report of %s: %v", name, err)
 		}
-		if err := f.Abort(name, journal.Request{Actor: "ada"}); pawl.KindOf(err) != pawl.Conflict {
+		if _, err := f.Abort(name, journal.Request{Actor: "ada"}); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("the abort of %s: %v", name, err)
 		}
 	}

@@ -7,7 +7,10 @@ const (
 	maxWait   = 2 * time.Second
 )
 
-// again calls f, again as often as the store's Retries says if the store may be able to do later what it has not done.
+const stopEvery = 100 * time.Millisecond // how long a pause lasts at most until Stop is asked again
+
+// again calls f, again as often as the store's Retries says if the store may be able to do later what it has not done,
+// unless Stop says that there is no time for it.
 func (c *Client) again(f func() error) error {
 	aside := time.Duration(0)
 	for try := 0; ; try++ {
@@ -17,10 +20,22 @@ func (c *Client) again(f func() error) error {
 			return err
 		}
 		c.drop()
+		if !c.pause(min(firstWait<<try, maxWait)) {
+			return err
+		}
 		c.Retried++
-		time.Sleep(min(firstWait<<try, maxWait))
 	}
 }
+
+// pause waits before a request is tried again, and reports whether it is to be.
+func (c *Client) pause(left time.Duration) bool {
+	for ; left > 0 && !c.stopped(); left -= stopEvery {
+		time.Sleep(min(left, stopEvery))
+	}
+	return !c.stopped()
+}
+
+func (c *Client) stopped() bool { return c.Stop != nil && c.Stop() }
 
 // passes reports whether an error may be gone later.
 func passes(err error) bool {

@@ -21,8 +21,12 @@ import (
 // Piece is how many bytes of content are sent at once, and the most that a Body makes.
 const Piece = 256 << 10
 
+// PartBuffers is how many bytes of memory one of several parts that are sent at the same time takes.
+const PartBuffers = Piece + together + ownBuffer
+
 const (
-	together   = 16 << 10 // content that is sent with the head of its request
+	ownBuffer  = 4 << 10  // bytes of a client, for responses
+	together   = 16 << 10 // content that is sent with the head of its request, and what is read at once
 	maxError   = 64 << 10 // bytes of a response without content that are read
 	lateReason = time.Second
 	ticketTime = time.Millisecond // for reading what has arrived
@@ -46,6 +50,8 @@ type Client struct {
 
 	// Sent is called with the number of bytes of a content that have been sent; nil: nothing is called.
 	Sent func(n int)
+	// Stop reports whether no request is to be tried again. It may be called from several goroutines. Nil: each may be.
+	Stop func() bool
 	// Aside is the time that the last call has spent on what is no part of a request: contents are hashed
 	// before it begins. Hashes of parts that are sent at the same time are not in it.
 	Aside time.Duration
@@ -87,7 +93,7 @@ func (c *Client) Connect(ctx context.Context) error {
 	}
 	c.conn = conn
 	if c.in == nil {
-		c.in = bufio.NewReaderSize(nil, 16<<10)
+		c.in = bufio.NewReaderSize(nil, together)
 	}
 	c.in.Reset(conn)
 	return nil

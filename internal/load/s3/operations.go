@@ -56,8 +56,25 @@ func (c *Client) get(began time.Time, key string, offset, n, want int64, buffer 
 		c.drop()
 		return 0, c.mismatch(r.StatusCode, "the response is of the range %q; want one from %d on", c.told(r.Header.Get("Content-Range")), offset)
 	}
+	if want > 0 {
+		if err := c.arrived(); err != nil {
+			return 0, c.lost(err)
+		}
+	}
 	c.First = time.Since(began)
-	return c.content(r, began, offset, want, buffer, piece)
+	return c.content(r, offset, want, buffer, piece)
+}
+
+// arrived returns once a byte of the body is there, or its end.
+func (c *Client) arrived() error {
+	err := c.conn.SetReadDeadline(time.Now().Add(c.store.Timeout))
+	if err == nil {
+		_, err = c.in.Peek(1)
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
 }
 
 // beginsAt reports whether a range, as a response has it, begins at an offset.
@@ -69,12 +86,9 @@ func beginsAt(text string, offset int64) bool {
 }
 
 // content reads the body of a response, which must end after what is wanted.
-func (c *Client) content(r *http.Response, began time.Time, offset, want int64, buffer []byte, piece func(int64, []byte) error) (got int64, err error) {
+func (c *Client) content(r *http.Response, offset, want int64, buffer []byte, piece func(int64, []byte) error) (got int64, err error) {
 	for got < want {
 		n, err := c.read(r, buffer[:min(int64(len(buffer)), want-got)])
-		if n > 0 && got == 0 {
-			c.First = time.Since(began)
-		}
 		if n > 0 && piece != nil {
 			if err := piece(offset+got, buffer[:n]); err != nil {
 				c.drop()
@@ -215,7 +229,7 @@ func (c *Client) complete(key, upload string, tags []string) error {
 	return err
 }
 
-// Abort ends an upload in parts and deletes them; that there is none is no error.
+// Abort ends an upload in parts and deletes them; that there is none is no error. It is not tried again.
 func (c *Client) Abort(key, upload string) error {
 	c.query = appendEscaped(append(c.query[:0], "uploadId="...), upload, false)
 	_, err := c.simple(call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
@@ -270,7 +284,7 @@ func (c *Client) list(prefix, next string, flat bool, most int) (p Page, err err
 // noEnd is what is wrong with a list that cannot be read to its end.
 const noEnd = "the store has sent a part of a list without where the next one begins"
 
-// A Walk is the way through the pages of a list. It finds out that a store leads round in circles, however many
+// A Walk is the way through the pages of a list. It finds out that a store repeats a continuation token, however many
 // pages a circle has, and remembers one place only.
 type Walk struct {
 	seen  string
@@ -281,7 +295,7 @@ type Walk struct {
 // On takes what the next page begins with. It is an error if the walk was there before.
 func (w *Walk) On(c *Client, next string) error {
 	if next == w.seen {
-		return c.mismatch(http.StatusOK, "the store leads round in circles: a part of a list begins where an earlier one did")
+		return c.mismatch(http.StatusOK, "the store repeats a continuation token: a part of a list begins where an earlier one did")
 	}
 	if w.pages++; w.pages > w.limit {
 		w.seen, w.pages, w.limit = next, 0, 2*w.limit+1
@@ -309,7 +323,7 @@ func (c *Client) page(root string) ([]byte, error) {
 type Upload struct{ Key, ID string }
 
 // Uploads returns a page of the uploads of objects whose keys begin with a prefix; after is empty or next of the page
-// before it. next is empty if there is none.
+// before it. next is empty if there is none. It is not tried again: plans, preparations and cleanups call it.
 func (c *Client) Uploads(prefix string, after Upload) (all []Upload, next Upload, err error) {
 	q := c.query[:0]
 	if after.Key != "" {

@@ -42,15 +42,19 @@ func (c *Client) putParts(key string, size int64, body Body) error {
 	return err
 }
 
-// sendTogether has n clients send the parts, this one among them, and returns when all have ended.
+// sendTogether has n clients send the parts, this one among them, and returns when all have ended. Once a part has
+// failed none is tried again.
 func (c *Client) sendTogether(u *upload, n int) {
+	stop := c.Stop
+	c.Stop = func() bool { return u.failed() || stop != nil && stop() }
 	var all sync.WaitGroup
 	for _, h := range c.helpersFor(n - 1) {
-		h.Sent = c.Sent
+		h.Sent, h.Stop = c.Sent, c.Stop
 		all.Go(func() { h.sendParts(u, h.copied(u)) })
 	}
 	c.sendParts(u, c.copied(u))
 	all.Wait()
+	c.Stop = stop
 	for _, h := range c.helpers {
 		c.Retried += h.Retried
 		h.Retried = 0
@@ -65,10 +69,12 @@ func (c *Client) helpersFor(n int) []*Client {
 	return c.helpers[:n]
 }
 
-// ConnectParts opens the connections for parts that are sent at the same time.
-func (c *Client) ConnectParts(ctx context.Context) error {
-	for _, h := range c.helpersFor(c.store.PartsAtOnce - 1) {
-		if err := h.Connect(ctx); err != nil {
+// ConnectParts opens the connections for parts that are sent at the same time, each within a limit.
+func (c *Client) ConnectParts(ctx context.Context, limit time.Duration) error {
+	for _, h := range c.helpersFor(max(c.store.PartsAtOnce-1, 0)) {
+		one, cancel := context.WithTimeout(ctx, limit)
+		err := h.Connect(one)
+		if cancel(); err != nil {
 			return err
 		}
 	}
@@ -110,6 +116,13 @@ func (u *upload) take() (i int, more bool) {
 	}
 	u.next++
 	return u.next - 1, true
+}
+
+// failed reports whether a part has failed for good.
+func (u *upload) failed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.err != nil
 }
 
 func (u *upload) sent(i int, tag string, err error) {

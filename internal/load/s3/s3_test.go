@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -150,6 +153,75 @@ func TestRetries(t *testing.T) {
 				t.Errorf("what is not there: %d retries, %v", c.Retried, err)
 			}
 		})
+	}
+}
+
+// TestStop: once it is said that there is no time, nothing is tried again, also in the middle of a pause, and neither are
+// the other parts of an object of which one has failed for good (L9).
+func TestStop(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); {
+		case q.Has("uploads"):
+			_, _ = io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
+			return
+		case q.Get("partNumber") == "1":
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		tries.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	c := s3test.Client(t, server.URL+"/bench", func(c *s3.Config) { c.Retries, c.PartsAtOnce = 10, 3 })
+	const most = 4
+	c.Stop = func() bool { return tries.Load() >= most }
+	if _, err := c.Head("key"); s3.KindOf(err) != s3.Throttled || tries.Load() != most || c.Retried != most-1 {
+		t.Errorf("%d tries and %d retries: %v", tries.Load(), c.Retried, err)
+	}
+	asked := 0
+	tries.Store(0)
+	c.Stop = func() bool { asked++; return asked > 1 } // the pause has begun
+	if _, err := c.Head("key"); s3.KindOf(err) != s3.Throttled || tries.Load() != 1 {
+		t.Errorf("%d tries with a pause that is ended: %v", tries.Load(), err)
+	}
+	c.Stop = nil
+	tries.Store(0)
+	if err := c.Put("large", 15<<20, contents(15<<20)); s3.KindOf(err) != s3.Denied || tries.Load() > 8 {
+		t.Errorf("%d tries of the other parts: %v", tries.Load(), err)
+	}
+	tries.Store(0)
+	if _, err := s3.StoreOf(c).Within(time.Minute).Client().Head("key"); s3.KindOf(err) != s3.Throttled || tries.Load() != 1 {
+		t.Errorf("%d tries within a limit: %v", tries.Load(), err)
+	}
+	if c.Stop != nil {
+		t.Error("an upload has left its own Stop")
+	}
+	if err := s3test.Client(t, server.URL+"/bench").ConnectParts(t.Context(), time.Second); err != nil {
+		t.Error("without parts at once:", err)
+	}
+}
+
+// TestFirst: the time to the first byte of a content ends with that byte, though the rest comes later (L9).
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	const size, later = 1 << 20, 400 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		_, _ = w.Write(make([]byte, 1)) // a client that is gone has its error
+		w.(http.Flusher).Flush()
+		time.Sleep(later) // as a slow store
+		_, _ = w.Write(make([]byte, size-1))
+	}))
+	t.Cleanup(server.Close)
+	c := s3test.Client(t, server.URL+"/bench")
+	began := time.Now()
+	if _, err := get(c, "key", 0, -1, size); err != nil {
+		t.Fatal(err)
+	}
+	if rest := time.Since(began) - c.First; c.First == 0 || rest < later/2 {
+		t.Errorf("the first byte took %v, and the rest %v more; want %v", c.First, rest, later)
 	}
 }
 

@@ -19,7 +19,7 @@ type Config struct {
 	Timeout     time.Duration // within which something has to be sent or received
 	PartSize    int64         // larger objects are uploaded in parts of this size
 	PartsAtOnce int           // so many parts of one upload are sent at the same time; 0: one
-	Retries     int           // how often a request that has failed is tried again
+	Retries     int           // how often a request that has failed is tried again; complete, Abort and Uploads never are
 	SignPayload bool          // contents are part of the signature
 }
 
@@ -63,14 +63,14 @@ func NewStore(c Config) (*Store, error) {
 	return s, nil
 }
 
-// Within returns the same store with a timeout that is no longer than limit.
+// Within returns the same store with a timeout that is no longer than limit, and without retries, which would exceed it.
 func (s *Store) Within(limit time.Duration) *Store {
 	within := *s
-	within.Timeout = min(s.Timeout, limit)
+	within.Timeout, within.Retries = min(s.Timeout, limit), 0
 	return &within
 }
 
 // Client returns a client, which is not connected yet.
 func (s *Store) Client() *Client {
-	return &Client{store: s, signer: newSigner(s.Credentials, s.Region), buffer: make([]byte, 4<<10)}
+	return &Client{store: s, signer: newSigner(s.Credentials, s.Region), buffer: make([]byte, ownBuffer)}
 }

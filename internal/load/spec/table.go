@@ -166,7 +166,7 @@ var storeShape = &document.Shape{Kind: document.ShapeObject, Hint: "write {endpo
 	{Name: "parts_at_once", Default: 1, Shape: whole(1, maxPartsAtOnce),
 		Doc: "How many parts of one object are sent at the same time, each over a connection of its own."},
 	{Name: "retries", Default: 0, Shape: whole(0, 10), Elsewhere: []string{"max_retries"},
-		Doc: "How often a request that has failed is tried again, in the time of its operation, if the store was busy, in trouble or out of reach. An error that a retry hides is counted as a retry."},
+		Doc: "How often a request that has failed is tried again, in the time of its operation, if the store was busy, returned a server error or was out of reach. An error that a retry hides is counted as a retry. Plans and preparations have none."},
 	{Name: "page", Default: 1000, Shape: whole(1, 1000), Elsewhere: []string{"max_keys"},
 		Doc: "The most objects that are asked for at once by a `list`, which gets all pages."},
 	{Name: "timeout", Default: "30s", Shape: span(100*time.Millisecond, time.Hour),

@@ -256,26 +256,35 @@ func (l *layout) buffers() error {
 	if l.test.Engine == spec.Null {
 		return nil
 	}
-	contents := map[int]bool{}
-	for _, s := range l.sets {
-		contents[s.Content.Compressible] = true
-	}
-	longest := l.longest()
-	each := longest + len(contents)*(period+longest)
-	hint := "use fewer jobs or smaller blocks"
-	if l.test.Engine == spec.Uring {
-		each += l.test.Depth * longest
-		hint = "use fewer jobs, less depth or smaller blocks"
-	}
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return fmt.Errorf("read the size of the memory: %w", err)
 	}
 	total := uint64(info.Totalram) * uint64(info.Unit)
+	each, hint := l.buffersOfOne()
 	if n := uint64(l.test.Jobs) * uint64(each); n > total/2 {
-		return invalid("jobs", hint, "jobs: buffers of %d jobs with blocks of %d bytes take %d bytes, which is more than half of the memory", l.test.Jobs, longest, n)
+		return invalid("jobs", hint, "jobs: buffers of %d jobs with blocks of %d bytes take %d bytes, which is more than half of the memory", l.test.Jobs, l.longest(), n)
 	}
 	return nil
+}
+
+// buffersOfOne returns the bytes of the buffers of a thread, and what makes them fewer.
+func (l *layout) buffersOfOne() (each int, hint string) {
+	contents := map[int]bool{}
+	for _, s := range l.sets {
+		contents[s.Content.Compressible] = true
+	}
+	longest := l.longest()
+	each = longest + len(contents)*(period+longest)
+	switch {
+	case l.store != nil && l.sendsParts():
+		return each + l.store.PartsAtOnce*s3.PartBuffers, "use fewer jobs, less depth or fewer parts_at_once"
+	case l.store != nil:
+		return each, "use fewer jobs or less depth"
+	case l.test.Engine == spec.Uring:
+		return each + l.test.Depth*longest, "use fewer jobs, less depth or smaller blocks"
+	}
+	return each, "use fewer jobs or smaller blocks"
 }
 
 // plus adds up to the greatest number, and no further.

@@ -74,8 +74,7 @@ func cleanObjects(ctx context.Context, job Job, progress func(*loadpb.Progress))
 func cleaningLayout(job Job) (*layout, error) {
 	l, err := newLayout(job)
 	if err == nil {
-		l.store = l.store.Within(promptly)
-		l.store.Retries = 0 // try does that
+		l.store = l.store.Within(promptly) // try does what its retries would
 	}
 	return l, err
 }

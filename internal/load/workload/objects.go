@@ -147,6 +147,10 @@ func (p *preparation) objectWriter(client *s3.Client) func(context.Context, *set
 	}
 }
 
+// lastTries is for how long after the end of a run a request is still tried again. Were it none, each operation that is
+// between two tries at the end would be an error.
+const lastTries = 5 * time.Second
+
 // An objects is what a thread reaches an object store with.
 type objects struct {
 	client *s3.Client
@@ -178,6 +182,7 @@ func (t *thread) equipObjects() (err error) {
 		t.contents = append(t.contents, c)
 	}
 	o := &objects{client: t.layout.store.Client()}
+	o.client.Stop = func() bool { return t.run.stopped.Load() || t.clock.now()-int64(lastTries) > t.run.end }
 	o.body = func(offset int64, n int) []byte { return o.contents.at(o.id, offset, n) }
 	if t.verifies {
 		o.piece = func(offset int64, b []byte) error {
@@ -212,13 +217,13 @@ func (r *run) connect() error {
 		all.Go(func() {
 			one, cancel := context.WithTimeout(ctx, r.patience())
 			err := t.objects.client.Connect(one)
-			if err == nil && r.inParts() {
-				err = t.objects.client.ConnectParts(one)
+			cancel()
+			if err == nil && r.sendsParts() {
+				err = t.objects.client.ConnectParts(ctx, r.patience())
 			}
 			if err != nil {
 				stop(err)
 			}
-			cancel()
 			<-slots
 		})
 	}
@@ -226,10 +231,24 @@ func (r *run) connect() error {
 	return r.storeFault(context.Cause(ctx))
 }
 
-// waitConnected waits for the start of the run, and replaces a connection that the store has closed meanwhile.
+// sendsParts reports whether operations upload objects in parts.
+func (l *layout) sendsParts() bool {
+	for _, s := range l.sets {
+		_, kinds := l.uses(s)
+		if (kinds[spec.Write] || kinds[spec.Create] || s.grows) && max(s.sizes.most, s.created.most) > l.store.PartSize {
+			return true
+		}
+	}
+	return false
+}
+
+// waitConnected waits for the start of the run, and replaces connections that the store has closed meanwhile.
 func (t *thread) waitConnected(start int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(start-t.clock.now()))
-	_ = t.objects.client.Connect(ctx) // the first operation tries it again, and has the error
+	err := t.objects.client.Connect(ctx)
+	if err == nil && t.run.sendsParts() {
+		_ = t.objects.client.ConnectParts(ctx, promptly) // the first operation tries it again, and has the error
+	}
 	cancel()
 	<-t.run.gate
 	t.now = t.clock.now()
@@ -273,8 +292,7 @@ func (t *thread) request(o *operation) (n int64, errno syscall.Errno) {
 	return 0, t.listObjects(o)
 }
 
-// countRequests counts what the requests of an operation were besides: tried again and, if it has read an object, how
-// long its first byte took.
+// countRequests counts the retries of an operation and, if it has read an object, records the time to the first byte.
 func (t *thread) countRequests(c *cell, read bool) {
 	client := t.objects.client
 	c.retries += client.Retried

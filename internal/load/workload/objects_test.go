@@ -326,6 +326,78 @@ func TestStalledStore(t *testing.T) {
 	}
 }
 
+// TestStoppedRetries: a run that is ended while all its operations are between two tries ends in time, and their errors and
+// retries are in its figures (L5, L9).
+func TestStoppedRetries(t *testing.T) {
+	t.Parallel()
+	s := s3test.Start(t)
+	var busy atomic.Bool
+	caught := make(chan struct{}, 100) // more than are tried
+	url := s.Proxy(t, func(*http.Request) s3test.Trouble {
+		if !busy.Load() {
+			return s3test.None
+		}
+		caught <- struct{}{}
+		return s3test.SlowDown
+	})
+	job := storeJob(t, url, "files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read}], jobs: 4, duration: 1h, s3: {retries: 10}")
+	p := start(t, job, s.Env()...)
+	p.prepare()
+	busy.Store(true)
+	p.run(0)
+	for range 4 * 6 { // the next pause is longer than an operation may take to end
+		<-caught
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, _, f := p.finished()
+	failed, retries := uint64(0), uint64(0)
+	for _, o := range f.GetTotals() {
+		retries += o.GetRetries()
+		for _, e := range o.GetErrors() {
+			failed += e
+		}
+	}
+	if failed != 4 || retries < 4*4 || f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_ENGINE_CRASHED {
+		t.Errorf("%d errors and %d retries: %v", failed, retries, f)
+	}
+	busy.Store(false)
+	if report := start(t, job, s.Env()...).clean(); report.GetLeftFiles() > 0 {
+		t.Error(report)
+	}
+}
+
+// TestParts: the buffers and connections of parts are those of loads that upload in parts, and of no others (L9).
+func TestParts(t *testing.T) {
+	t.Parallel()
+	of := func(mix, more string) *layout {
+		job := storeJob(t, "http://127.0.0.1:1/bench", "files: [{name: data, count: 4, size: 64MiB}], mix: [{operation: "+mix+"}], s3: {"+more+"}")
+		job.Access = func() (c s3.Credentials, _ []byte, err error) {
+			c, err = s3.NewCredentials(s3test.ID, s3test.Secret, "")
+			return c, nil, err
+		}
+		l, err := newLayout(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	one, _ := of("read", "").buffersOfOne()
+	for _, test := range []struct {
+		mix, more string
+		parts     int
+	}{
+		{"read", "parts_at_once: 8", 0}, {"stat", "parts_at_once: 8", 0}, {"write", "parts_at_once: 8, part_size: 64MiB", 0}, {"write", "parts_at_once: 8", 8}, {"create", "parts_at_once: 8", 8}, {"write", "", 1},
+	} {
+		l := of(test.mix, test.more)
+		got, _ := l.buffersOfOne()
+		if want := one + test.parts*s3.PartBuffers; got != want || l.sendsParts() != (test.parts > 0) {
+			t.Errorf("%s with %s: buffers of %d bytes, want %d", test.mix, test.more, got, want)
+		}
+	}
+}
+
 // TestStalledCleanup: a cleanup waits for a stalled store less long than its agent waits for a cleanup that does not go on, whatever
 // the file says; a store that is in trouble for a moment is tried again (L5, L9).
 func TestStalledCleanup(t *testing.T) {
