@@ -9,11 +9,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"syscall"
 
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/lab/ramdisk"
 )
 
@@ -45,6 +49,7 @@ func run(args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Remove()) }()
+	rename(dir, args)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir.Path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -58,4 +63,18 @@ func run(args []string) (err error) {
 		}
 	}()
 	return cmd.Wait()
+}
+
+// rename gives the folder a name that a command has each time in the same working folder, but for
+// runs of it beside each other: the results of tests that go test caches depend on TMPDIR.
+func rename(dir *durable.Scratch, args []string) {
+	here, _ := os.Getwd()
+	sum := crc32.ChecksumIEEE(fmt.Appendf(nil, "%q", append(slices.Clone(args), here)))
+	for n := range 10 {
+		path := filepath.Join(filepath.Dir(dir.Path), fmt.Sprintf("pawl-check-%08x-%d", sum, n))
+		if os.Rename(dir.Path, path) == nil { // else it is in use
+			dir.Path = path
+			return
+		}
+	}
 }

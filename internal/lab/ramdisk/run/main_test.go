@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -16,20 +17,36 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestFolderAndExitCode(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0], "--", "sh", "-c", `echo "$TMPDIR"; touch "$TMPDIR/kept" && exit 7`)
+// in runs the program in a folder for temporary files, and returns the TMPDIR of its command.
+func in(t *testing.T, dir string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "--", "sh", "-c", `printf %s "$TMPDIR"; touch "$TMPDIR/kept" && exit 7`)
 	cmd.Env = append(os.Environ(), "RAMDISK_RUN=1", "TMPDIR="+dir)
 	out, err := cmd.Output()
 	if got := cmd.ProcessState.ExitCode(); got != 7 {
 		t.Errorf("ended with %d, want 7: %v", got, err)
 	}
-	if !strings.HasPrefix(string(out), dir+"/pawl-check-") {
-		t.Errorf("TMPDIR is %s, want a folder in %s", out, dir)
+	return string(out)
+}
+
+func TestFolderAndExitCode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := in(t, dir)
+	if !strings.HasPrefix(first, dir+"/pawl-check-") {
+		t.Errorf("TMPDIR is %s, want a folder in %s", first, dir)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if again := in(t, dir); again != first {
+		t.Errorf("TMPDIR is %s, and then %s", first, again)
+	}
+	if err := os.MkdirAll(filepath.Join(first, "of another"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if beside := in(t, dir); filepath.Dir(beside) != dir || beside == first {
+		t.Errorf("TMPDIR is %s, beside one that is used", beside)
 	}
 }
 
