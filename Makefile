@@ -55,19 +55,27 @@ SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|steps|verify)$$
 
 CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) $(ON_DISK) internal/decide internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
 
-check: export PAWL_TEST_POSTGRES = none
+CHECKS = check-most check-vet check-sqlite check-disk check-engine check-decide check-scripts
+check $(CHECKS): export PAWL_TEST_POSTGRES = none
 
-# The inner loop keeps temporary files in memory where programs may be run from there and 4 GiB
-# are free: it makes and deletes thousands. `make test` keeps them on the disk, and the load engine
-# needs direct I/O, which memory has not.
-MEMORY = $(shell awk '$$2 == "/dev/shm" && $$3 == "tmpfs" && $$4 !~ /noexec/' /proc/mounts 2>/dev/null | grep -q . && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4194304 { print "/dev/shm" }')
+# The inner loop keeps temporary files in memory if 4 GiB are free there and TMPDIR is not set: it
+# makes and deletes thousands. The load engine needs direct I/O, which memory has not.
+IN_MEMORY = $(GO) run ./internal/lab/ramdisk/run --
 ON_DISK = internal/load/workload
-check-most check-sqlite: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
 
-# A million jobs and more are on the disk.
-verify soak: export TMPDIR := $(or $(TMPDIR),/tmp)
+# Of the tests with PostgreSQL only its clusters are in memory, if 6 GiB are free there: TMPDIR=/tmp
+# keeps those on the disk, too. So do these targets, whose databases are large.
+verify soak race: export TMPDIR := $(or $(TMPDIR),/tmp)
 
-.PHONY: help build demo check check-vet check-most check-sqlite check-disk check-engine check-decide check-scripts test test-most test-rest race lint generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+# Two targets run at once. Where make can, it prints the output of a target in one piece.
+SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
+
+# failures runs a command and names in its last lines what failed: in the output of a hundred packages
+# that is far above.
+failures = mkdir -p bin && rm -f bin/$@.passed && { $(1) 2>&1 && touch bin/$@.passed; } | tee -i bin/$@.log; \
+	rm bin/$@.passed 2>/dev/null || { echo "What failed (the whole output is in bin/$@.log):"; grep -E '^ *--- FAIL|^FAIL.|^panic:|\*\*\* \[' bin/$@.log; exit 1; }
+
+.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -79,20 +87,20 @@ demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml
 
 check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without PostgreSQL and the race detector
-	@$(MAKE) -j2 check-most check-vet check-sqlite check-disk check-engine check-decide check-scripts
+	@$(call failures,$(MAKE) -j2 $(SYNC) $(CHECKS))
 
 check-vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 
 check-most: # the longest, so it comes first
-	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(call subtests,postgres)' $(CHECKED)
+	$(IN_MEMORY) $(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(call subtests,postgres)' $(CHECKED)
 
 check-disk:
 	$(GO) test -vet=off $(addprefix ./,$(ON_DISK))
 
 check-sqlite:
-	$(GO) test -vet=off -skip '$(SQLITE_LARGE)' ./internal/store/sqlite
+	$(IN_MEMORY) $(GO) test -vet=off -skip '$(SQLITE_LARGE)' ./internal/store/sqlite
 
 check-engine:
 	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
@@ -104,13 +112,19 @@ check-scripts:
 	$(GO) test -vet=off -run '$(SCRIPTS)' ./cmd/pawl
 
 test: ## run every test, on SQLite and on a throw-away PostgreSQL; with the race detector where there is a C compiler
-	@$(MAKE) -j2 test-most test-rest
+	@$(call failures,$(MAKE) -j2 test-most test-rest)
 
-# Many tests wait for timeouts and for other processes, so more packages run at once than there are cores.
-test-most:
-	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off -p 3 -timeout 40m $(OTHERS)
+# Many tests wait for timeouts and for other processes, so three packages run at once on two cores and
+# on one; on more, one a core, as Go does.
+PACKAGES_AT_ONCE = $(if $(filter 1 2,$(shell getconf _NPROCESSORS_ONLN)),-p 3)
+
+test-most: # by far the longest, so it prints as it goes
+	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off $(PACKAGES_AT_ONCE) -timeout 40m $(OTHERS)
 
 test-rest:
+	@$(MAKE) $(SYNC) test-pure
+
+test-pure:
 	$(GO) test -vet=off $(addprefix ./,$(PURE) $(BUBBLES))
 	$(GO) test -vet=off -run RandomRequests ./internal/api -random.requests 20000
 	$(GO) test $(RACE) -vet=off -run Concurrent ./workflow

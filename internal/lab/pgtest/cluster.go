@@ -16,13 +16,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/internal/durable"
+	"github.com/pawl-dev/pawl/internal/lab/ramdisk"
 )
 
 // A Cluster is a temporary PostgreSQL server with a folder of its own.
 type Cluster struct {
 	URL string // of its database postgres
 
-	dir     string
+	dir     *durable.Scratch
 	account *syscall.Credential // nil: the account of this process
 	bin     string
 	port    int
@@ -32,9 +35,10 @@ type Cluster struct {
 }
 
 // Start makes a cluster in a new folder and waits until it responds. Without durable the
-// server does not flush to disk, and its folder is in memory if there is room: for tests. With
-// durable every commit reaches the disk, as in production: for benchmarks, and for tests that kill
-// the server.
+// server does not flush to disk, and its folder is in memory if 6 GiB are free there and TMPDIR is
+// not set: for tests. With durable every commit reaches the disk, as in production: for benchmarks,
+// and for tests that kill the server. It first removes the folders of clusters whose process was
+// killed.
 func Start(ctx context.Context, durable bool) (*Cluster, error) {
 	bin, err := Binaries()
 	if err != nil {
@@ -64,8 +68,7 @@ func (c *Cluster) pickPort() (err error) {
 	return err
 }
 
-// prepare makes the folder, owned by the account that runs the server, and the
-// empty cluster in it. PostgreSQL refuses to run as root.
+// prepare makes the folder and the empty cluster in it, owned by the account that runs the server. PostgreSQL refuses to run as root.
 func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.makeFolder(); err != nil {
 		return err
@@ -77,21 +80,31 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// makeFolder makes the folder.
-func (c *Cluster) makeFolder() error {
+// folders is the pattern of the names of the clusters' folders.
+const folders = "pawl-postgres-*"
+
+// memoryRoom is the least room for a cluster in memory, in bytes: some hundred databases of tests
+// with their log, each of hundreds of files. Containers often have 64 MiB.
+const memoryRoom = 6 << 30
+
+// makeFolder makes the folder and in it an empty one for the data, which is the server's.
+func (c *Cluster) makeFolder() (err error) {
 	if err := c.pickAccount(); err != nil {
 		return err
 	}
-	parent := ""
-	if !c.durable {
-		parent = scratch()
+	if c.durable {
+		c.dir, err = ramdisk.OnDisk(folders)
+	} else {
+		c.dir, err = ramdisk.New(folders, memoryRoom)
 	}
-	dir, err := os.MkdirTemp(parent, "pawl-postgres-")
 	if err != nil {
 		return err
 	}
-	c.dir = dir
-	return c.own(dir)
+	if err := os.Mkdir(c.data(), 0o700); err != nil || c.account == nil {
+		return err
+	}
+	// The folder stays this account's: no other sweeps it.
+	return errors.Join(os.Chmod(c.dir.Path, 0o711), os.Chown(c.data(), int(c.account.Uid), int(c.account.Gid)))
 }
 
 func (c *Cluster) pickAccount() error {
@@ -108,26 +121,20 @@ func (c *Cluster) pickAccount() error {
 	return nil
 }
 
-func (c *Cluster) own(path string) error {
-	if c.account == nil {
-		return nil
-	}
-	return os.Chown(path, int(c.account.Uid), int(c.account.Gid))
-}
-
-func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
+func (c *Cluster) data() string { return filepath.Join(c.dir.Path, "data") }
 
 // command returns a program of PostgreSQL that runs as its account and dies with this process.
 func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
-	cmd.Dir = c.dir
+	cmd.Dir = c.dir.Path
+	cmd.ExtraFiles = []*os.File{c.dir.File()} // it uses the folder until it has ended, too
 	cmd.SysProcAttr = attributes(c.account)
 	return cmd
 }
 
 // serve starts the server and waits until it responds.
 func (c *Cluster) serve(ctx context.Context) error {
-	log, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	log, err := os.OpenFile(filepath.Join(c.dir.Path, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -188,7 +195,7 @@ func (c *Cluster) await(ctx context.Context) error {
 }
 
 func (c *Cluster) log() string {
-	b, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+	b, _ := os.ReadFile(filepath.Join(c.dir.Path, "log"))
 	return strings.TrimSpace(string(b))
 }
 
@@ -208,10 +215,10 @@ func (c *Cluster) Stop() error {
 }
 
 func (c *Cluster) remove() error {
-	if c.dir == "" {
+	if c.dir == nil {
 		return nil
 	}
-	return os.RemoveAll(c.dir)
+	return c.dir.Remove()
 }
 
 // Binaries returns the folder of PostgreSQL's programs: the newest below

@@ -27,7 +27,7 @@ func program(t *testing.T, args ...string) (*exec.Cmd, string) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for up := filepath.Dir(dir); up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
+	for up := filepath.Dir(dir); up != filepath.Clean(os.TempDir()) && up != "/"; up = filepath.Dir(up) {
 		_ = os.Chmod(up, 0o755) // for the account of the server
 	}
 	cmd := exec.Command(os.Args[0], args...)
@@ -50,7 +50,7 @@ func empty(t *testing.T, dir string) {
 
 func TestExitCodeAndVariable(t *testing.T) {
 	t.Parallel()
-	cmd, dir := program(t, "--", "sh", "-c", `case "$PAWL_TEST_POSTGRES" in postgres://*) exit 7;; esac; exit 1`)
+	cmd, dir := program(t, "--", "sh", "-c", `ls -d "$TMPDIR"/pawl-postgres-* || exit 2; case "$PAWL_TEST_POSTGRES" in postgres://*) exit 7;; esac; exit 1`)
 	if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("ended with %v, want 7", err)
 	}
