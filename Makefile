@@ -27,7 +27,7 @@ BUBBLES = supervisor
 
 OTHERS = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(PURE) $(BUBBLES)),$(shell $(GO) list ./...))
 
-# What `make check` leaves out, to take less than 90 seconds on two cores; `make test`
+# What `make check` leaves out, because it is slow or needs PostgreSQL; `make test`
 # runs all of it. With PAWL_TEST_POSTGRES=none a test that needs PostgreSQL and is
 # not named here fails, so nothing is skipped unnoticed.
 #
