@@ -163,8 +163,8 @@ func TestAPageOfMovesIsBounded(t *testing.T) { // K6
 	}
 }
 
-// TestAChoiceIsBounded: a choice by a filter that matches nothing looks at no more jobs than a page of a
-// list, and goes on from where it has stopped.
+// TestAChoiceIsBounded: a choice looks at no more jobs than a page of a list once it has found some, looks on
+// while it has found none, and goes on from where it has stopped.
 func TestAChoiceIsBounded(t *testing.T) { // J4
 	t.Parallel()
 	e := newBase(t)
@@ -173,7 +173,7 @@ func TestAChoiceIsBounded(t *testing.T) { // J4
 	b := storetest.NewBatch(1)
 	for i := range maxRows + 10 {
 		j := &pawl.Job{ID: e.mint.ID(1_800_000_000_000_000), Workspace: "w", Workflow: "flow"}
-		if i == 0 {
+		if i == 0 || i == maxRows+9 {
 			j.Workflow = "rare"
 		}
 		b.AddJob(j)
@@ -182,8 +182,12 @@ func TestAChoiceIsBounded(t *testing.T) { // J4
 		t.Fatal(err)
 	}
 	first, next, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare"}, 2000)
-	if err != nil || len(first) != 0 || next == "" || count.jobs != maxRows {
-		t.Errorf("%d jobs are chosen, next %q, of %d, %v; want none yet, of %d", len(first), next, count.jobs, err, maxRows)
+	if err != nil || len(first) != 1 || next == "" || count.jobs != maxRows {
+		t.Errorf("%d jobs are chosen, next %q, of %d, %v; want the newest one, of %d", len(first), next, count.jobs, err, maxRows)
+	}
+	rest := first[0].ID.Public(pawl.JobPrefix)
+	if older, _, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare", Before: rest}, 2000); err != nil || len(older) != 1 {
+		t.Errorf("%d jobs are chosen behind the newest one, %v; want the oldest one, though %d lie between them", len(older), err, maxRows)
 	}
 	second, next, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare", Before: next}, 2000)
 	if err != nil || len(second) != 1 || next != "" {
