@@ -45,14 +45,21 @@ func (q *AuditQuery) Check() error {
 			return Errorf(Invalid, "machine %.100q: want %s", name, strings.Join(AuditMachines, ", "))
 		}
 	}
+	machines := q.Machines
+	if len(machines) == 0 {
+		machines = AuditMachines
+	}
 	named := func(names func(*machine.Machine) bool) bool {
-		return slices.ContainsFunc(AuditMachines, func(name string) bool { return names(lifecycle.ByName(name)) })
+		return slices.ContainsFunc(machines, func(name string) bool { return names(lifecycle.ByName(name)) })
+	}
+	unknown := func(message, name string) error {
+		return &Error{Kind: Invalid, Message: fmt.Sprintf(message, name, strings.Join(machines, ", ")), Hint: `"pawl machine show" and GET /api/machines list them`}
 	}
 	switch {
 	case q.Event != "" && !named(func(m *machine.Machine) bool { return m.Create == q.Event || slices.Contains(m.Events(), q.Event) }):
-		return Errorf(Invalid, "event %.100q: want an event of a machine: pawl machine show lists them", q.Event)
+		return unknown("event %.100q: want an event of %s", string(q.Event))
 	case q.State != "" && !named(func(m *machine.Machine) bool { return m.Has(q.State) }):
-		return Errorf(Invalid, "state %.100q: want a state of a machine: pawl machine show lists them", q.State)
+		return unknown("state %.100q: want a state of %s", string(q.State))
 	}
 	if q.To != 0 && q.From >= q.To {
 		return &Error{Kind: Invalid, Message: fmt.Sprintf("to %s: want a time after from, which is %s", q.To, q.From)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,5 +208,25 @@ func TestPlacesOfMoves(t *testing.T) { // J4
 		if _, _, err := e.MovePage(t.Context(), pawl.AuditQuery{After: place}); !isInvalid(err) {
 			t.Errorf("%q: %v", place, err)
 		}
+	}
+}
+
+// TestMovesThatNoMachineHas: an event or a state that none of the machines of a query has is refused, with
+// their names, though another machine has it.
+func TestMovesThatNoMachineHas(t *testing.T) { // J4
+	t.Parallel()
+	e := newBase(t)
+	for want, q := range map[string]pawl.AuditQuery{
+		`event "explode": want an event of job, step,`:       {Event: "explode"},
+		`event "validate": want an event of step, token`:     {Event: lifecycle.JobValidate, Machines: []string{"step", "token"}},
+		`state "in_progress": want a state of job`:           {State: lifecycle.StepInProgress, Machines: []string{"job"}},
+		`machine "member": want job, step, worker, schedule`: {Machines: []string{"member"}},
+	} {
+		if _, _, err := e.MovePage(t.Context(), q); !isInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	if _, _, err := e.MovePage(t.Context(), pawl.AuditQuery{State: lifecycle.StepInProgress, Machines: []string{"job", "step"}}); err != nil {
+		t.Error(err)
 	}
 }
