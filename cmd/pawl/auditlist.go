@@ -13,7 +13,9 @@ import (
 )
 
 const auditListLong = `List moves of the audit trail, newest first: who did what, and why. With --entity, list
-those of one entity, by its id, oldest first.
+those of one entity, by its id, oldest first. While more than about 600 rows of
+the trail a second are written, the order is exact only to ten seconds, and --limit may leave
+out moves that are newer than those listed.
 
 It lists the moves of the workspace; --all-workspaces lists those of all, and of tokens and
 webhooks that belong to none. Through a server, moves of webhooks are for admins, and those

@@ -23,7 +23,7 @@ const (
 func (s *Service) bulkOperations() []operation {
 	return []operation{
 		{id: "change-jobs", method: post, path: "/api/bulk/{verb}", role: Operator, repeat: replayedEach, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: "jobs",
-			summary: "Cancel, pause, resume or retry many jobs", detail: "Changes the jobs with these ids, or those that a filter selects, newest first: 2,000 at most, of some 20,000 that it looks at. If more is true there may be others, even if the count is 0: send next as cursor, with another request_id. Each has an item of its own. With expect it is 409, and nothing is changed, unless that many are selected. With dry_run it counts, and changes nothing. With a request_id the selection is stored first, and the verb of each job has a key of its own: a repeated request changes the same jobs, and none of them twice.", add: does(s, s.changeJobs)},
+			summary: "Cancel, pause, resume or retry many jobs", detail: "Changes the jobs with these ids, or those that a filter selects, newest first: 2,000 at most. A filter looks at 20,000 jobs at most, and, while it finds none, at 1,000,000. If more is true there may be others, even if the count is 0, which is not the end: send next as cursor, with another request_id. Each has an item of its own. With expect it is 409, and nothing is changed, unless that many are selected. With dry_run it counts, and changes nothing. With a request_id the selection is stored first, and the verb of each job has a key of its own: a repeated request changes the same jobs, and none of them twice.", add: does(s, s.changeJobs)},
 	}
 }
 
@@ -88,6 +88,7 @@ type bulkItem struct {
 type selection struct {
 	Jobs   []string              `json:"jobs"`             // without the prefix
 	Behind string                `json:"behind,omitempty"` // where the jobs begin that it does not have
+	More   bool                  `json:"more,omitempty"`   // of one that an older version has stored: there are others
 	States map[machine.State]int `json:"states,omitempty"`
 }
 
@@ -119,7 +120,7 @@ func (s *Service) changeJobs(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := bulk{Count: len(sel.Jobs), More: sel.Behind != "", Next: nextOf(sel.Behind, b.selector()...), States: sel.States, Items: []bulkItem{}}
+	out := bulk{Count: len(sel.Jobs), More: sel.More || sel.Behind != "", Next: nextOf(sel.Behind, b.selector()...), States: sel.States, Items: []bulkItem{}}
 	if out.States == nil {
 		out.States = map[machine.State]int{}
 	}

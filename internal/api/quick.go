@@ -59,7 +59,7 @@ func (s *Service) quickly(do func(context.Context, *exchanging) (*body[exchange.
 				s.problem(r.Context(), o.OperationID, err).send(w, c.SetStatus) // as the library does
 				return
 			}
-			writeAnswer(c, w, &out.Body)
+			writeResponse(c, w, &out.Body)
 		})
 		slowly(to, o)
 	}
@@ -71,8 +71,8 @@ func isUsual(r *http.Request) bool {
 	return r.URL.RawQuery == "" && (len(accept) == 0 || len(accept) == 1 && (accept[0] == "*/*" || accept[0] == "application/json"))
 }
 
-// writeAnswer sends the response to an exchange.
-func writeAnswer(c huma.Context, w http.ResponseWriter, a *exchange.Answer) {
+// writeResponse sends the response to an exchange.
+func writeResponse(c huma.Context, w http.ResponseWriter, a *exchange.Answer) {
 	withText(a, func(text []byte) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))

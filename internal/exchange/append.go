@@ -36,7 +36,7 @@ func (r *Request) Written() bool {
 	})
 }
 
-// AppendJSON appends the request, which is Written.
+// AppendJSON appends the request, which is Written. An output is appended as it is, with its white space.
 func (r *Request) AppendJSON(to []byte) []byte {
 	w := appender(to)
 	w.raw(`{"turn":`).integer(r.Turn)

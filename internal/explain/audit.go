@@ -16,7 +16,8 @@ import (
 )
 
 // MovePage lists moves: those of one entity, oldest first, or of all, newest first. It looks at
-// pageLook rows at most, so that a page may be short though there is a next.
+// pageLook rows at most, so that a page may be short though there is a next. Where that many rows
+// are written within half a minute, the order of pages is exact only to leastSpan.
 func (r *Reader) MovePage(ctx context.Context, q pawl.AuditQuery) (moves []pawl.Move, next string, err error) {
 	if err := q.Check(); err != nil {
 		return nil, "", err
@@ -83,7 +84,7 @@ func (r *Reader) moveOf(ctx context.Context, of *store.Event, t pawl.Transition)
 const (
 	spanRows  = 5000             // that a span of time may have at most
 	firstSpan = time.Minute      // that is read
-	leastSpan = 10 * time.Second // shorter ones have as many rows to be looked at: those of jobs made up to 10 s before and after
+	leastSpan = 10 * time.Second // a shorter span saves nothing: its range of keys has the jobs made 10 s before and after all the same
 	spanCost  = 100              // what reading a span costs, in rows
 )
 
@@ -91,7 +92,8 @@ const (
 // backwards, each as long as the density of the one behind it suggests: first one with as many
 // rows as the page, then, if few of them are selected, longer ones. It looks at r.look rows at most. A
 // span that has more, though it is the shortest, is a slice, whose moves come over several pages in
-// the order of their rows.
+// the order of their rows: the first pages may lack moves that are newer than theirs, by up to the
+// length of the slice.
 func (r *Reader) movesByTime(ctx context.Context, q *pawl.AuditQuery) (moves []pawl.Move, next string, err error) {
 	at, err := parseMovePlace(q.After)
 	if err != nil {
@@ -110,7 +112,7 @@ func (r *Reader) movesByTime(ctx context.Context, q *pawl.AuditQuery) (moves []p
 			f.Most = r.look - looked
 		}
 		if p.slice {
-			f.From, f.Start, shortest, f.Most = max(int64(q.From), p.from), p.start, true, r.look
+			f.From, f.Start, shortest, f.Most = max(int64(q.From), p.from), p.start, true, min(most, r.look-looked)
 		}
 		page, err := r.store.Moves(ctx, f)
 		if err != nil {
@@ -125,7 +127,7 @@ func (r *Reader) movesByTime(ctx context.Context, q *pawl.AuditQuery) (moves []p
 			full = true
 		case over || p.slice:
 			p.addSlice(f.From, page)
-			full = true
+			full, most = len(p.found) == q.Limit || !p.slice, min(4*most, spanRows)
 		default:
 			full, moved, looked = p.add(f.From, page), true, looked+spanCost
 			f.To, most = f.From, min(4*most, spanRows)

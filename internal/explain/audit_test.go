@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func (c *counting) JobKeys(ctx context.Context, f store.JobFilter, rows int) ([]
 }
 
 // TestAPageOfMovesIsBounded: however many rows a database writes in a second, a page looks at no more than it
-// may, and the pages together have every move once, each page the newest first.
+// may, and at about what it returns, and the pages together have every move once, each page the newest first.
 func TestAPageOfMovesIsBounded(t *testing.T) { // K6
 	t.Parallel()
 	e := newBase(t)
@@ -131,13 +132,14 @@ func TestAPageOfMovesIsBounded(t *testing.T) { // K6
 	}
 	for _, size := range []int{25, 1000} {
 		for actor, n := range want {
-			seen, after := map[string]bool{}, ""
+			seen, after, looked := map[string]bool{}, "", 0
 			for pages := 0; ; pages++ {
 				count.rows = 0
 				page, next, err := e.MovePage(t.Context(), pawl.AuditQuery{Actor: actor, From: pawl.Timestamp(begun - 1), After: after, Limit: size})
 				if err != nil || count.rows > e.look || pages > 1500 {
 					t.Fatalf("page %d has looked at %d rows, want %d at most: %v", pages, count.rows, e.look, err)
 				}
+				looked += count.rows
 				if len(page) > size || !slices.IsSortedFunc(page, func(a, b pawl.Move) int { return int(b.At - a.At) }) {
 					t.Errorf("a page of %d has %d moves, or is not sorted", size, len(page))
 				}
@@ -155,12 +157,15 @@ func TestAPageOfMovesIsBounded(t *testing.T) { // K6
 			if len(seen) != n {
 				t.Errorf("pages of %d have %d moves of %q, want %d", size, len(seen), actor, n)
 			}
+			if actor == "" && looked > 10*n { // whatever the size: a page that continues a slice reads about what it returns
+				t.Errorf("pages of %d have looked at %d rows for %d moves", size, looked, n)
+			}
 		}
 	}
 }
 
-// TestAChoiceIsBounded: a choice by a filter that matches nothing looks at no more jobs than a page of a
-// list, and goes on from where it has stopped.
+// TestAChoiceIsBounded: a choice looks at no more jobs than a page of a list once it has found some, looks on
+// while it has found none, and goes on from where it has stopped.
 func TestAChoiceIsBounded(t *testing.T) { // J4
 	t.Parallel()
 	e := newBase(t)
@@ -169,7 +174,7 @@ func TestAChoiceIsBounded(t *testing.T) { // J4
 	b := storetest.NewBatch(1)
 	for i := range maxRows + 10 {
 		j := &pawl.Job{ID: e.mint.ID(1_800_000_000_000_000), Workspace: "w", Workflow: "flow"}
-		if i == 0 {
+		if i == 0 || i == maxRows+9 {
 			j.Workflow = "rare"
 		}
 		b.AddJob(j)
@@ -178,8 +183,12 @@ func TestAChoiceIsBounded(t *testing.T) { // J4
 		t.Fatal(err)
 	}
 	first, next, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare"}, 2000)
-	if err != nil || len(first) != 0 || next == "" || count.jobs != maxRows {
-		t.Errorf("%d jobs are chosen, next %q, of %d, %v; want none yet, of %d", len(first), next, count.jobs, err, maxRows)
+	if err != nil || len(first) != 1 || next == "" || count.jobs != maxRows {
+		t.Errorf("%d jobs are chosen, next %q, of %d, %v; want the newest one, of %d", len(first), next, count.jobs, err, maxRows)
+	}
+	rest := first[0].ID.Public(pawl.JobPrefix)
+	if older, _, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare", Before: rest}, 2000); err != nil || len(older) != 1 {
+		t.Errorf("%d jobs are chosen behind the newest one, %v; want the oldest one, though %d lie between them", len(older), err, maxRows)
 	}
 	second, next, err := e.Choose(t.Context(), pawl.JobQuery{Workflow: "rare", Before: next}, 2000)
 	if err != nil || len(second) != 1 || next != "" {
@@ -199,5 +208,25 @@ func TestPlacesOfMoves(t *testing.T) { // J4
 		if _, _, err := e.MovePage(t.Context(), pawl.AuditQuery{After: place}); !isInvalid(err) {
 			t.Errorf("%q: %v", place, err)
 		}
+	}
+}
+
+// TestMovesThatNoMachineHas: an event or a state that none of the machines of a query has is refused, with
+// their names, though another machine has it.
+func TestMovesThatNoMachineHas(t *testing.T) { // J4
+	t.Parallel()
+	e := newBase(t)
+	for want, q := range map[string]pawl.AuditQuery{
+		`event "explode": want an event of job, step,`:       {Event: "explode"},
+		`event "validate": want an event of step, token`:     {Event: lifecycle.JobValidate, Machines: []string{"step", "token"}},
+		`state "in_progress": want a state of job`:           {State: lifecycle.StepInProgress, Machines: []string{"job"}},
+		`machine "member": want job, step, worker, schedule`: {Machines: []string{"member"}},
+	} {
+		if _, _, err := e.MovePage(t.Context(), q); !isInvalid(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	if _, _, err := e.MovePage(t.Context(), pawl.AuditQuery{State: lifecycle.StepInProgress, Machines: []string{"job", "step"}}); err != nil {
+		t.Error(err)
 	}
 }

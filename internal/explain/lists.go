@@ -52,25 +52,44 @@ type Chosen struct {
 	State machine.State
 }
 
-// Choose returns the newest jobs that a query selects, at most so many. Like JobPage it looks at no
-// more than maxRows jobs, so that it may return few, or none, though there are more. It reads no
-// body. next is the Before of the next choice, empty after the last one.
+// maxLooks is how often a choice that has found nothing looks at maxRows further jobs.
+const maxLooks = 50
+
+// Choose returns the newest jobs that a query selects, at most so many. Like JobPage it looks at
+// maxRows jobs, so that it may return few though there are more; it looks on while it has found
+// none, maxLooks times in all. It reads no body. next is the Before of the next choice, empty after
+// the last one.
 func (r *Reader) Choose(ctx context.Context, q pawl.JobQuery, most int) (chosen []Chosen, next string, err error) {
 	f, err := r.jobFilter(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
+	for range maxLooks {
+		f.Before, err = r.eachUpTo(ctx, q, f, most, true, func(j *pawl.Job) error {
+			if selects(q, j) {
+				chosen = append(chosen, Chosen{j.ID, j.State})
+			}
+			return nil
+		})
+		if err != nil || len(chosen) > 0 || f.Before == 0 {
+			break
+		}
+	}
+	return chosen, placeOf(f.Before), err
+}
+
+// eachUpTo calls each with the newest jobs of a filter, at most so many, and returns the key below
+// which there may be more, or 0.
+func (r *Reader) eachUpTo(ctx context.Context, q pawl.JobQuery, f store.JobFilter, most int, bare bool, each func(*pawl.Job) error) (rowkey.Job, error) {
 	keys, end, err := r.keysUpTo(ctx, q, f, most)
 	if err != nil {
-		return nil, "", err
+		return 0, err
 	}
-	_, err = r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: true}, func(j *pawl.Job) error {
-		if selects(q, j) {
-			chosen = append(chosen, Chosen{j.ID, j.State})
-		}
-		return nil
-	})
-	return chosen, placeOf(end), err
+	full, err := r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: bare}, each)
+	if full != 0 && full != keys[len(keys)-1] {
+		end = full
+	}
+	return end, err
 }
 
 // keysUpTo finds the newest jobs of a filter, at most so many, and the key below which there may
@@ -143,12 +162,8 @@ func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobV
 	if err != nil {
 		return nil, "", err
 	}
-	keys, end, err := r.keysUpTo(ctx, q, f, f.Limit)
-	if err != nil {
-		return nil, "", err
-	}
-	jobs = make([]pawl.JobView, 0, len(keys))
-	full, err := r.list(ctx, store.JobFilter{Keys: keys, Limit: len(keys), Bare: q.Summary}, func(j *pawl.Job) error {
+	jobs = []pawl.JobView{}
+	end, err := r.eachUpTo(ctx, q, f, f.Limit, q.Summary, func(j *pawl.Job) error {
 		if !selects(q, j) {
 			return nil
 		}
@@ -161,9 +176,6 @@ func (r *Reader) JobPage(ctx context.Context, q pawl.JobQuery) (jobs []pawl.JobV
 	})
 	if err != nil {
 		return nil, "", err
-	}
-	if full != 0 && full != keys[len(keys)-1] {
-		end = full
 	}
 	return jobs, placeOf(end), nil
 }

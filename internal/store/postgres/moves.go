@@ -60,13 +60,17 @@ func movesQuery(f *store.MoveFilter, part string, start store.MoveRow, most int)
 		}
 		rows += " and (" + order + ") <= (" + strings.Join(bounds, ", ") + ")"
 	}
-	picked += named("actor", f.Actor, of == "job", arg) + named("event", string(f.Event), of == "job", arg)
+	picked += named("actor", f.Actor, of == "job", arg) + named("event", string(f.Event), of == "job", arg) + named("state", string(f.State), of == "job", arg)
+	limit := ""
+	if most > 0 {
+		limit = " limit " + arg(int64(most)) // any number: in the text, it would fill the cache of statements
+	}
 	order = strings.ReplaceAll(order, ",", " desc,") + " desc"
 	return fmt.Sprintf(`select k.n, k.job, k.ord, k.seq, k.at, k.picked and o.id is not null, %[1]s from (
   select *%[2]s, row_number() over w as n, lead(seq) over w is null as last, (%[3]s) as picked
   from (select * from %[4]s where %[5]s order by %[6]s%[7]s) t window w as (order by %[6]s)) k
 left join lateral (select * from %[8]s where %[8]s.id = k.job and k.picked offset 0) o on true where k.picked or k.last`,
-		what, name, picked, table, rows, order, limited(most), of), args
+		what, name, picked, table, rows, order, limit, of), args
 }
 
 // named returns a condition that all rows satisfy that have an entry with the value in a column, unless

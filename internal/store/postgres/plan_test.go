@@ -220,33 +220,56 @@ func TestFusedPlansUseIndexes(t *testing.T) {
 }
 
 // TestPlansOfMoves: the rows of each part are read in the order of an index, and no further than they
-// may be (K6, T3).
+// may be; rows of one time may be sorted (K6, T3).
 func TestPlansOfMoves(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
 	submit(t, db, 60, 1)
+	execute(t, db, `insert into audit (job, ord, seq, state, event, reason, actor, request_id, at, hash)
+		select job + (g::bigint << 32), ord, seq, state, event, reason, actor, request_id, at + g * 1000000 + g % 2 * 60000000, hash from audit, generate_series(1, 100) g`)
+	execute(t, db, "insert into worker_audit (worker, seq, state, event, reason, actor, request_id, at, hash) select g, 1, 'IDLE', 'register', '', 'a', '', g, '' from generate_series(1, 5000) g")
 	execute(t, db, "analyze")
 	conn, err := db.pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	for part, want := range map[string]string{
-		store.PartNear:    `Index Scan Backward using audit_\w+_pkey on audit_\w+ .*\n\s+Index Cond: \(.*ROW\(job, ord, seq\) <= `,
-		store.PartDistant: `Index Scan Backward using audit_\w+at\w* on audit_\w+ `,
-		"worker":          `Index Scan Backward using worker_audit_at on worker_audit `,
+	const near, distant, worker = `Index Scan Backward using audit_\w+_pkey on audit_\w+ .*\n\s+Index Cond: `, `Index Scan Backward using audit_\w+at\w* on audit_\w+ .*\n\s+Index Cond: `, `Index Scan Backward using worker_audit_at on worker_audit .*\n\s+Index Cond: `
+	for part, want := range map[string]struct{ first, next string }{
+		store.PartNear:    {near + `\(\(job >= .*\(job < `, near + `\(.*ROW\(job, ord, seq\) <= `},
+		store.PartDistant: {distant + `\(\(at >= .*\(at < `, distant + `\(\(at >= .*\(at <= `},
+		"worker":          {worker + `\(\(at >= .*\(at < `, worker + `\(\(at >= .*\(at <= `},
 	} {
-		sql, args := movesQuery(&store.MoveFilter{To: 1 << 60, Actor: "a"}, part, store.MoveRow{Part: store.PartOf(part), At: 1 << 60, StepKey: pawl.StepKey{Job: 1 << 60}}, 10)
-		rows, err := conn.Query(t.Context(), "explain "+sql, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if plan := strings.Join(lines, "\n"); !regexp.MustCompile(want).MatchString(plan) {
-			t.Errorf("the plan of %s lacks %s:\n%s", part, want, plan)
+		for want, start := range map[string]store.MoveRow{want.first: {}, want.next: {Part: store.PartOf(part), At: 1 << 60, StepKey: pawl.StepKey{Job: 1 << 60}}} {
+			sql, args := movesQuery(&store.MoveFilter{To: 1 << 60, Actor: "a", State: "s"}, part, start, 10)
+			if other, _ := movesQuery(&store.MoveFilter{From: 1, To: 1 << 59, Actor: "b", State: "t"}, part, start, 11); other != sql {
+				t.Errorf("%s has a statement for each value:\n%s\n%s", part, sql, other)
+			}
+			all := &statement{fmt.Sprintf("moves_%s_%d", part, start.Part), sql}
+			prepare(t, conn, all)
+			var values []string
+			for _, v := range args {
+				values = append(values, fmt.Sprintf("'%v'", v))
+			}
+			// A plan for these values, and the one for all, which is kept.
+			for _, plan := range []string{planOf(t, conn, sql, args...), planOf(t, conn, "execute "+all.name+"("+strings.Join(values, ",")+")")} {
+				if !regexp.MustCompile(want).MatchString(plan) || regexp.MustCompile(`(?m)->\s+Sort\b`).MatchString(plan) {
+					t.Errorf("the plan of %s lacks %s, or sorts:\n%s", part, want, plan)
+				}
+			}
 		}
 	}
+}
+
+func planOf(t *testing.T, conn *pgxpool.Conn, sql string, args ...any) string {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), "explain "+sql, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
 }

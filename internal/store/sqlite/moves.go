@@ -74,6 +74,7 @@ func movesQuery(f *store.MoveFilter, part string, start store.MoveRow, most int)
 	}
 	picked.names("actor", f.Actor, table)
 	picked.names("event", string(f.Event), table)
+	picked.names("state", string(f.State), table)
 	limit := ""
 	if most > 0 {
 		limit = fmt.Sprintf(" LIMIT %d", most)
