@@ -246,7 +246,7 @@ func TestPlansOfMoves(t *testing.T) {
 				t.Errorf("%s has a statement for each value:\n%s\n%s", part, sql, other)
 			}
 			all := &statement{fmt.Sprintf("moves_%s_%d", part, start.Part), sql}
-			prepare(t, conn, all)
+			prepareOn(t, conn, all)
 			var values []string
 			for _, v := range args {
 				values = append(values, fmt.Sprintf("'%v'", v))
