@@ -158,7 +158,12 @@ func TestMoreWaitThanAreKept(t *testing.T) {
 func (p *pair) late(q *store.Query, meanwhile func(), decide func(*store.Facts, *draft)) {
 	p.Helper()
 	db := p.a
-	conn, facts, err := db.begin(p.Context(), q)
+	facts := db.cache.find(q)
+	conn, err := db.pool.Acquire(p.Context())
+	if facts == nil && err == nil {
+		conn.Release()
+		conn, facts, err = db.begin(p.Context(), q)
+	}
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -219,6 +224,18 @@ func TestALatePutHidesNothingThatWaits(t *testing.T) {
 			},
 			wait: func(p *pair) { p.letWait(p.a, p.second) },
 		},
+		"a mark that is cleared on what is known": {
+			query: func(p *pair) *store.Query { return p.named() },
+			late: func(p *pair) func(f *store.Facts, d *draft) {
+				return func(f *store.Facts, d *draft) { p.mark(f, d, p.second, pawl.Clear) }
+			},
+			wait: func(p *pair) {
+				do(p, p.a, p.pooled(), func(f *store.Facts, d *draft) {
+					p.mark(f, d, p.second, pawl.Waiting)
+					p.keep(f, d)
+				})
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -242,6 +259,13 @@ func TestALatePutHidesNothingThatWaits(t *testing.T) {
 // pooled is the query of a transaction that waits for pools.
 func (p *pair) pooled() *store.Query {
 	q := p.waiting(10)
-	q.Steps = []pawl.StepKey{p.second}
+	q.Steps, q.Pools = []pawl.StepKey{p.second}, []store.Pool{{Kind: store.PoolJobs, Key: 1}}
 	return q
+}
+
+// named is the query of a transaction on what is known.
+func (p *pair) named() *store.Query {
+	q := *p.q
+	q.Watched = nil
+	return &q
 }
