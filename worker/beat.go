@@ -99,6 +99,11 @@ func (w *Worker) tell(n news) {
 func (w *Worker) learn(n news) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
+	w.heed(n)
+}
+
+// heed is learn with turn held.
+func (w *Worker) heed(n news) {
 	switch {
 	case n.worker != w.key():
 	case lifecycle.Worker.Ended(n.state):

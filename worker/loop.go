@@ -144,6 +144,7 @@ type Worker struct {
 	turn    sync.Mutex // held by the goroutine that visits the engine; guards what follows
 	outbox  []link.Report
 	poll    bool           // there may be something in the queue
+	looked  time.Time      // when it last checked whether it hears of that
 	trouble error          // of the last visit, for the loop to handle before the next
 	owed    int            // steps that were claimed since the queue went first
 	late    []link.Claimed // reported after the worker had been ended

@@ -6,14 +6,15 @@ import (
 )
 
 const (
-	maxGathered = 64                   // up to how many steps a visit waits for: more share one anyway
+	maxLingered = 64                   // up to how many steps a visit waits for: more share one anyway
 	longVisit   = 5 * time.Millisecond // what counts at most of one: it may have waited for a database that is gone
 )
 
 // Of the last steps most were brief if the score is at least half of the highest one.
 const (
 	maxScore  = 32
-	slowCosts = 4 // as many brief steps as make up for one that was not
+	minScore  = -4 * maxScore // after a visit waited for a step that was not brief
+	slowCosts = 4             // as many brief steps as make up for one that was not
 )
 
 // A pace is how long the steps of a worker take beside its visits. A step is brief if it takes at
@@ -35,10 +36,11 @@ func (p *pace) ran(took time.Duration) {
 	} else {
 		score -= slowCosts
 	}
-	p.score.Store(min(max(score, 0), maxScore)) // a lost update does no harm
+	p.score.Store(min(max(score, minScore), maxScore)) // a lost update does no harm
 }
 
-// misjudged notes that steps took longer than a visit.
-func (p *pace) misjudged() { p.score.Store(0) }
+// misjudged notes that steps took longer than a visit. It takes many brief ones before a visit
+// waits again.
+func (p *pace) misjudged() { p.score.Store(minScore) }
 
 func (p *pace) brief() bool { return p.score.Load() >= maxScore/2 }

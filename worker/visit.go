@@ -12,7 +12,7 @@ import (
 func (w *Worker) askToPoll(poll bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	w.poll = w.poll || poll
+	w.poll, w.looked = w.poll || poll, time.Now()
 }
 
 // visitAll visits for as long as there is a reason to. It reports whether a draining
@@ -22,22 +22,37 @@ func (w *Worker) visitAll(draining bool) (over bool) {
 	defer w.turn.Unlock()
 	for w.mend(); w.due(draining); w.mend() {
 		assigned := w.visit(draining)
+		w.collect() // before one of these can have ended
 		for i := range assigned {
 			w.run(&assigned[i])
 		}
-		w.gather(len(assigned))
+		w.linger(len(assigned))
+		w.glance()
 	}
 	return draining && w.offer.Reserved()+w.busy() == 0 // in this order: a reserved slot may become a running step
 }
 
-// gather waits for the steps that a visit has begun, if steps are brief: they then share the next
+// glance looks at what the loop waits for beside visits: with brief steps, visits may follow on
+// each other for as long as there is work, and then the loop does not get to it.
+func (w *Worker) glance() {
+	select {
+	case n := <-w.news:
+		w.heed(n)
+	default:
+	}
+	if now := time.Now(); now.Sub(w.looked) >= w.config.Poll {
+		w.poll = w.poll || !w.link.Hears()
+		w.looked = now
+	}
+}
+
+// linger waits for the steps that a visit has begun, if steps are brief: they then share the next
 // visit. Otherwise some of them would miss it and share one with those that it begins, and so
 // on: there would be two groups of steps, each of which waits for the commit of the other.
-func (w *Worker) gather(begun int) {
-	if begun == 0 || begun > maxGathered || !w.pace.brief() || w.busy() < 2 { // one that runs alone reports by itself
+func (w *Worker) linger(begun int) {
+	if begun == 0 || begun > maxLingered || !w.pace.brief() || w.busy() < 2 { // one that runs alone reports by itself
 		return
 	}
-	w.collect() // the other group, if there are two
 	limit := time.NewTimer(w.pace.visit())
 	defer limit.Stop()
 	for range begun {
@@ -130,7 +145,9 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 	w.mu.Unlock()
 	began := time.Now()
 	assigned, err := w.link.Exchange(context.Background(), link.Exchange{Worker: self, Reports: w.outbox[:now], Free: free, SkipQueue: !looks, Queued: w.owed / queueEvery})
-	w.pace.visited(time.Since(began))
+	if err == nil && now+free > 0 { // otherwise it was none
+		w.pace.visited(time.Since(began))
+	}
 	w.poll = looks && len(assigned) == free
 	again := link.Retryable(err)
 	if errors.Is(err, link.ErrWorkerEnded) {

@@ -234,7 +234,7 @@ func (d *Decision) enqueue(s *pawl.Step) error {
 	j, n := d.job(), d.node(s.Ord)
 	s.Priority = j.Priority + n.Priority
 	if j.Paused || j.Active >= j.WorkerCount {
-		d.await(s)
+		d.awaitSlot(s)
 		return nil
 	}
 	j.Active++
@@ -248,9 +248,9 @@ func (d *Decision) enqueue(s *pawl.Step) error {
 	return d.JobTx.Move(s, lifecycle.StepEnqueue, Note{})
 }
 
-// await lets a step wait for a slot of its job. The job is saved, too: a store may know which of
+// awaitSlot lets a step wait for a slot of its job. The job is saved, too: a store may know which of
 // its steps wait, as long as the job's row has not changed.
-func (d *Decision) await(s *pawl.Step) {
+func (d *Decision) awaitSlot(s *pawl.Step) {
 	s.Mark = pawl.Waiting
 	d.JobTx.Save(s)
 	d.JobTx.SaveJob()
@@ -326,7 +326,7 @@ func (d *Decision) spread(p *pawl.Step) error {
 	p.Mark = pawl.Clear
 	for made := 0; p.Made < p.Total && (n.Parallel == 0 || p.Live < n.Parallel); made++ {
 		if j.Paused || j.Active >= j.WorkerCount && !n.Kind.Waits() {
-			d.await(p)
+			d.awaitSlot(p)
 			break
 		}
 		if made == FanOutPage {

@@ -18,7 +18,7 @@ import (
 // wait begins the wait of a pending step.
 func (d *Decision) wait(s *pawl.Step, answer StartAnswer) error {
 	if d.job().Paused {
-		d.await(s) // and is evaluated anew when the job is resumed
+		d.awaitSlot(s) // and is evaluated anew when the job is resumed
 		return nil
 	}
 	if answer.Reused != nil {

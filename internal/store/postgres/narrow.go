@@ -149,11 +149,11 @@ func (l *narrowOf[R]) add(w *writing, r narrowRows, f *foundRow[R], u store.Upda
 	return true
 }
 
-// foundJob reads a job and its place. A cached row stays: the decision is on it, and its version
-// is what has to be verified.
+// foundJob reads a job and its place. The first row stays: it is locked, or cached, and then its
+// version is what has to be verified.
 func (r *reading) foundJob(c *cursor) *pawl.Job {
 	j, at := jobTable.read(c), c.place()
-	if f := r.jobs[j.Key()]; f == nil || !f.cached {
+	if r.jobs[j.Key()] == nil {
 		r.jobs[j.Key()] = &foundRow[pawl.Job]{was: *j, place: at}
 	}
 	return j
@@ -195,9 +195,7 @@ func (w *writing) moveSomeJobs(f *reading, updates []store.Update[*pawl.Job]) (o
 			others = append(others, u)
 			continue
 		}
-		if isCached {
-			delete(f.jobs, key) // it needs no further check
-		}
+		found.cached = false // it needs no further check
 	}
 	w.updateAny(counted)
 	w.updateAny(moved)

@@ -17,6 +17,9 @@ import (
 // transaction that asks only for these rows decides on the cached values, and its writing half
 // verifies that every row still has that version (optimistic.go). Correctness does not depend
 // on the cache.
+//
+// What waits in a job is the exception: that no other step waits follows from the version of the
+// job, and from every writer of a wait writing the job (Decision.awaitSlot).
 
 // An xid is the transaction that made a row, which distinguishes the versions of the row.
 type xid uint32
@@ -49,7 +52,7 @@ type cachedJob struct {
 	xid       xid
 	steps     []cachedStep
 	read      bool      // all steps that it had, as far as they are kept
-	waits     bool      // all steps of it that wait for a slot are among these
+	waitingAt xid       // the version of the row with which all steps that wait for a slot are among these, or 0
 	contested time.Time // when another process was seen to change it
 }
 
@@ -168,8 +171,8 @@ func (r *reading) know(s *cachedStep) *pawl.Step {
 	return &row
 }
 
-// findWaiting finds the steps of a job that wait for a slot. Who lets a step wait changes the
-// job, too: if its row has the known version, no others wait.
+// findWaiting finds the steps of a job that wait for a slot. A transaction that marks a step
+// Waiting also writes its job. If the job's row still has the known version, no other step waits.
 func (c *rowCache) findWaiting(r *reading) bool {
 	seen := make(map[rowkey.Job]bool, 1)
 	for _, w := range r.q.Waiting {
@@ -178,7 +181,7 @@ func (c *rowCache) findWaiting(r *reading) bool {
 		}
 		seen[w.Job] = true
 		j := c.jobs[w.Job]
-		if j == nil || !j.waits || r.Jobs[w.Job] == nil {
+		if j == nil || j.waitingAt != j.xid || r.Jobs[w.Job] == nil {
 			return false
 		}
 		for i := range j.steps {
@@ -245,7 +248,7 @@ func (c *rowCache) invalidate(q *store.Query) {
 	defer c.mu.Unlock()
 	for _, key := range q.Jobs {
 		if j := c.jobs[key]; j != nil {
-			j.row, j.steps, j.read, j.waits = nil, nil, false, false // its version shows whether another process has changed it, when it is read
+			j.row, j.steps, j.read, j.waitingAt = nil, nil, false, 0 // its version shows whether another process has changed it, when it is read
 		}
 	}
 	for _, key := range slices.Concat(q.Workers, q.Watched) {

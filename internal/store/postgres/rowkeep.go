@@ -34,7 +34,7 @@ func (c *rowCache) put(r *reading, ch *store.Changes, s *stamp) {
 		c.putJob(j, v)
 	}
 	c.putRead(r, ch)
-	c.putWaits(r, ch)
+	c.putWaits(r, ch, v)
 	for _, u := range ch.Steps {
 		c.putStep(u.Record, v)
 	}
@@ -57,14 +57,11 @@ func (c *rowCache) hear(s *stamp) {
 }
 
 // compare checks the jobs that a transaction has read. If one differs from the cached row,
-// another process is working on it too.
+// another process is working on it too, or a transaction that did not wait for this one.
 func (c *rowCache) compare(r *reading) {
-	if r.optimistic || r.recalled {
-		return
-	}
 	for _, key := range r.q.Jobs {
 		if j, found := c.jobs[key], r.jobs[key]; j != nil && (found == nil || j.xid != found.xid) {
-			j.row, j.steps, j.waits, j.contested = nil, nil, false, time.Now()
+			j.row, j.steps, j.waitingAt, j.contested = nil, nil, 0, time.Now()
 		}
 	}
 }
@@ -134,29 +131,43 @@ func (c *rowCache) putRead(r *reading, ch *store.Changes) {
 	}
 }
 
-// putWaits notes the jobs of which all steps that wait are kept: jobs that were made, and those
-// of which no more wait than were read, if what was read is kept or is about to be.
-func (c *rowCache) putWaits(r *reading, ch *store.Changes) {
+// putWaits notes with which version of a job all its steps that wait are kept: that of a job that
+// is new, that of one of which no more wait than were read, and the version that follows on such
+// a one. If another transaction has come in between, the version is none that the job has now.
+func (c *rowCache) putWaits(r *reading, ch *store.Changes, v xid) {
 	for _, n := range ch.NewJobs {
 		if j := c.jobs[n.Key()]; j != nil {
-			j.waits = true
+			j.waitingAt = v
 		}
-	}
-	if r.optimistic || r.recalled {
-		return
 	}
 	for _, w := range r.q.Waiting {
-		j, waiting := c.jobs[w.Job], r.Waiting[w.Job]
-		if j == nil || j.waits || len(waiting) >= w.Limit {
-			continue
+		if j, found := c.jobs[w.Job], r.jobs[w.Job]; j != nil && j.row != nil && found != nil && c.keepsWaiting(r, ch, w) {
+			j.waitingAt = found.xid
 		}
-		j.waits = !slices.ContainsFunc(waiting, func(k pawl.StepKey) bool {
-			return j.step(k.Ord) == nil && !slices.ContainsFunc(ch.Steps, func(u store.Update[*pawl.Step]) bool { return u.Record.StepKey == k })
-		})
+	}
+	for _, u := range ch.Jobs {
+		key := u.Record.Key()
+		if j, found := c.jobs[key], r.jobs[key]; j != nil && found != nil && found.xid != 0 && found.xid == j.waitingAt {
+			j.waitingAt = v
+		}
 	}
 }
 
-// putStep keeps a step that has not ended, without its bodies.
+// keepsWaiting reports whether all steps of a job that wait were read, and each is kept as such
+// or is about to be kept.
+func (c *rowCache) keepsWaiting(r *reading, ch *store.Changes, w store.JobLimit) bool {
+	waiting := r.Waiting[w.Job]
+	if r.optimistic || r.recalled || r.Unreadable > 0 || len(waiting) >= w.Limit {
+		return false
+	}
+	return !slices.ContainsFunc(waiting, func(k pawl.StepKey) bool {
+		s := c.jobs[w.Job].step(k.Ord)
+		return (s == nil || s.row.Mark != pawl.Waiting) && !slices.ContainsFunc(ch.Steps, func(u store.Update[*pawl.Step]) bool { return u.Record.StepKey == k })
+	})
+}
+
+// putStep keeps a step that has not ended, without its bodies. A claim does not wait for other
+// transactions on the job: if it comes late, a newer version is kept.
 func (c *rowCache) putStep(row *pawl.Step, v xid) {
 	j := c.jobs[row.Job]
 	if j == nil {
@@ -164,11 +175,15 @@ func (c *rowCache) putStep(row *pawl.Step, v xid) {
 	}
 	s := j.step(row.Ord)
 	switch {
+	case s != nil && row.Seq < s.row.Seq:
+		return
 	case lifecycle.Step.Ended(row.State):
 		j.steps = slices.DeleteFunc(j.steps, func(s cachedStep) bool { return s.row.Ord == row.Ord })
 		return
 	case s == nil && len(j.steps) == maxCachedSteps:
-		j.waits = j.waits && row.Mark != pawl.Waiting
+		if row.Mark == pawl.Waiting {
+			j.waitingAt = 0
+		}
 		return
 	case s == nil:
 		j.steps = append(j.steps, cachedStep{})
