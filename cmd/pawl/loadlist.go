@@ -16,8 +16,8 @@ import (
 )
 
 const loadListLong = `List the load runs whose results are in the folder DIR, and those that are on and will have theirs
-there, newest first: how each has ended, or its phase, and its figures; those of a run that is on are
-of its last interval. A run that has begun, has no result and has no controller any more is lost.
+there, newest first: how each has ended, or its phase, and its figures; those of a run that is on
+are of its last interval. A run that has begun and has neither a result nor a controller is lost.
 
 DIR is pawl/load in XDG_STATE_HOME or ~/.local/state unless it is given. With --server these are the
 runs that the server shows.
