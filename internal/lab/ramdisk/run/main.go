@@ -50,6 +50,9 @@ func run(args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, dir.Remove()) }()
 	rename(dir, args)
+	if err := os.Chmod(dir.Path, 0o711); err != nil { // as root, tests run programs as other users
+		return err
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir.Path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 // in runs the program in a folder for temporary files, and returns the TMPDIR of its command.
 func in(t *testing.T, dir string) string {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "--", "sh", "-c", `printf %s "$TMPDIR"; touch "$TMPDIR/kept" && exit 7`)
+	cmd := exec.Command(os.Args[0], "--", "sh", "-c", `printf %s "$TMPDIR"; touch "$TMPDIR/kept"; ls -ld "$TMPDIR" | grep -q "^drwx--x--x" && exit 7`)
 	cmd.Env = append(os.Environ(), "RAMDISK_RUN=1", "TMPDIR="+dir)
 	out, err := cmd.Output()
 	if got := cmd.ProcessState.ExitCode(); got != 7 {
