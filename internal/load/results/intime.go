@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -52,7 +51,7 @@ func inTime[T any](f *Folder, slots chan struct{}, read func(*progress) (T, erro
 		var r result
 		defer func() {
 			if v := recover(); v != nil {
-				r.err = &pawl.Error{Kind: pawl.Internal, Message: "reading load runs has met a fault of the program", Err: fmt.Errorf("panic: %v\n%s", v, debug.Stack())}
+				r.err = &pawl.Error{Kind: pawl.Internal, Message: "reading load runs has met a fault of the program", Err: fmt.Errorf("panic: %v", v)}
 			}
 			done <- r
 		}()
