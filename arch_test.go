@@ -43,7 +43,7 @@ var order = [][]string{
 	{"internal/remote"},
 	{"client"},
 	{"internal/private"},
-	{"internal/heap", "internal/sleep", "internal/signals", "internal/durable"},
+	{"internal/heap", "internal/sleep", "internal/signals", "internal/durable", "internal/trouble"},
 	{"internal/workdir"},
 	{"internal/process"},
 	{"worker"},

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/trouble"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -25,7 +26,7 @@ type news struct {
 func (w *Worker) beat() {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
-	failed := false
+	log := trouble.New(w.log, "a heartbeat failed; it is tried again until one succeeds", "heartbeats work again")
 	for {
 		select {
 		case <-tick.C:
@@ -33,14 +34,12 @@ func (w *Worker) beat() {
 		case <-w.life.Done():
 			return
 		}
-		next := w.config.Beat
-		if err := w.beatOnce(); err == nil {
-			failed = false
-		} else {
-			if w.life.Err() == nil && !failed {
-				w.log.Warn("a heartbeat failed; it is tried again until one succeeds", "error", err)
-			}
-			failed, next = true, min(next, beatAgain)
+		next, err := w.config.Beat, w.beatOnce()
+		if w.life.Err() == nil {
+			log.Note(err)
+		}
+		if err != nil {
+			next = min(next, beatAgain)
 		}
 		tick.Reset(next)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/trouble"
 	"github.com/pawl-dev/pawl/internal/workdir"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -38,6 +39,8 @@ type folders struct {
 	keep bool
 	beat time.Duration
 
+	asked *trouble.Log // which jobs have ended; used by tidy only
+
 	mu   sync.Mutex           // guards what follows
 	left map[string]time.Time // when a step of a job last ended here, for recent ones
 }
@@ -57,7 +60,8 @@ func (w *Worker) openFolders() error {
 		return &pawl.Error{Kind: pawl.Refused, Message: "the folder for the working directories of jobs cannot be used: " + err.Error(),
 			Hint: "name another one with --workdir"}
 	}
-	w.folders = &folders{root: root, link: w.link, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time)}
+	w.folders = &folders{root: root, link: w.link, log: c.Log, keep: c.KeepWorkDirs, beat: c.Beat, left: make(map[string]time.Time),
+		asked: trouble.New(c.Log, "it is unknown which jobs have ended; their folders are kept for now", "it is known again which jobs have ended")}
 	return nil
 }
 
@@ -147,8 +151,8 @@ func (f *folders) look(ctx context.Context, names []string) {
 		now := names[:min(len(names), tidyJobs)]
 		names = names[len(now):]
 		over, err := f.over(ctx, now)
-		if err != nil && ctx.Err() == nil {
-			f.log.Warn("it is unknown which jobs have ended; their folders are kept for now", "error", err)
+		if ctx.Err() == nil {
+			f.asked.Note(err)
 		}
 		for _, name := range over {
 			switch err := f.root.Remove(name); {

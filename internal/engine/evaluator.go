@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/quota"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trouble"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -358,7 +359,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	var dead time.Time // when dead workers are checked next
 	var due scan
 	var pages pages // of pending jobs, which may still find no worker
-	failing := false
+	log := trouble.New(v.e.log, "looking for work failed; it is tried again", "looking for work succeeds again")
 	for {
 		select {
 		case <-ctx.Done():
@@ -388,9 +389,6 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 			v.endLook(0)
 			judge.Failed(begun)
 			dead, wait = answered.Add(failedLook), failedLook
-			if ctx.Err() == nil && !failing {
-				v.e.log.Warn("looking for work failed; it is tried again", "error", err)
-			}
 		} else {
 			took := answered.Sub(begun)
 			judge.Heard(agenda.Now, begun, answered)
@@ -402,7 +400,9 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 			}
 			v.rest(ctx, took*dearLook)
 		}
-		failing = err != nil
+		if ctx.Err() == nil {
+			log.Note(err)
+		}
 		r.end(ctx, err)
 		poll.Reset(min(wait, max(time.Until(dead), minPause)))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/definitions"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trouble"
 )
 
 const defaultRing = 10_000 // events
@@ -194,21 +195,21 @@ func (h *Hub) loop(r *run) {
 	}
 	r.token, r.whole, r.read = b.Token, true, time.Now()
 	close(r.begun)
-	at, o, failing := b.Token, &order{source: h.cfg.Source}, false
+	at, o := b.Token, &order{source: h.cfg.Source}
+	log := trouble.New(h.cfg.Log, "the feed of events cannot be read; it is tried again", "the feed of events can be read again")
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	for {
 		next, all, err := h.step(r, o, at)
-		switch {
-		case r.ctx.Err() != nil || h.unused(r):
+		if r.ctx.Err() != nil || h.unused(r) {
 			return
-		case err != nil && !failing:
-			h.cfg.Log.Warn("the feed of events cannot be read; it is tried again", "error", err)
-		case err == nil:
-			at = next
 		}
-		if failing = err != nil; !all && !failing {
-			continue
+		log.Note(err)
+		if err == nil {
+			at = next
+			if !all {
+				continue
+			}
 		}
 		if !sleep.For(r.ctx, h.cfg.Pause) {
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trouble"
 )
 
 const (
@@ -53,29 +54,29 @@ func (s *session) keep() {
 	defer close(s.over)
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
+	log := trouble.New(s.db.log, "the session that holds names is broken; it is opened again", "the session that holds names is open again")
 	for {
 		select {
 		case <-s.done:
 			return
 		case <-tick.C:
-			s.tend()
+			if err := s.tend(); !errors.Is(err, errClosed) {
+				log.Note(err)
+			}
 		}
 	}
 }
 
-func (s *session) tend() {
+func (s *session) tend() error {
 	if !s.needy() {
-		return
+		return nil
 	}
-	err := s.use(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
+	return s.use(context.Background(), func(ctx context.Context, conn *pgx.Conn) error {
 		if len(s.lacking) > 0 {
 			s.retake(ctx)
 		}
 		return conn.Ping(ctx)
 	})
-	if err != nil && !errors.Is(err, errClosed) {
-		s.db.log.Warn("the session that holds names is broken", "error", err)
-	}
 }
 
 // needy reports whether names are held and may be lost, as far as is known.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/trouble"
 )
 
 const (
@@ -187,14 +188,17 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 	}
 	defer db.ears.add(&call)()
 	backoff := listenBackoffMin
+	log := trouble.New(db.log, "hints from other processes stopped; connecting again", "hints from other processes arrive again")
+	connected := func() {
+		backoff = listenBackoffMin
+		log.Note(nil)
+	}
 	for again := false; ; again = true {
-		err := db.listen(ctx, again, func() { backoff = listenBackoffMin }, call)
+		err := db.listen(ctx, again, connected, call)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if backoff == listenBackoffMin {
-			db.log.Warn("hints from other processes stopped; connecting again", "error", err)
-		}
+		log.Note(err)
 		select {
 		case <-ctx.Done():
 			return nil
