@@ -243,8 +243,8 @@ func (w *Worker) spare(key rowkey.Worker, state machine.State) {
 // moveSelf reports whether the worker's record was moved.
 func (w *Worker) moveSelf(key rowkey.Worker, event machine.Event, reason string) bool {
 	err := w.link.MoveWorker(w.life, key, event, decide.Note{Actor: w.ID(), Reason: reason})
-	if err != nil && w.life.Err() == nil {
-		w.log.Warn("the worker could not "+string(event)+" itself; it is tried again", "error", err)
+	if w.life.Err() == nil {
+		w.moves.Note(err)
 	}
 	return err == nil
 }

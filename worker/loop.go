@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/trouble"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -134,6 +135,7 @@ type Worker struct {
 	over    chan struct{} // closed: the loop has ended
 	results chan link.Report
 	paused  bool           // by itself; used by the heartbeat only
+	moves   *trouble.Log   // of its record, by itself; used by the heartbeat only
 	news    chan news      // buffer 1: the reply to the last beat
 	beats   sync.WaitGroup // the goroutines of the heartbeat, of follow and of the folders
 	look    chan struct{}  // buffer 1: the loop is to check for work
@@ -186,6 +188,7 @@ func New(l Linker, c Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{config: c, link: l.Link(), log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
+		moves:   trouble.New(c.Log, "the worker could not pause or resume itself; it is tried again", "the worker could pause or resume itself"),
 		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
 		news:    make(chan news, 1), look: make(chan struct{}, 1), poll: true,
 		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
