@@ -49,7 +49,7 @@ func (c *chances) add(n int, age time.Duration, routes ...rowkey.Route) {
 		c.t.Error(err)
 		return
 	}
-	if time.Since(begun) < cursorLag/2 {
+	if age > cursorLag || time.Since(begun) < cursorLag*4/5 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, k := range keys {

@@ -23,7 +23,9 @@ import (
 // Few rows appear before the claim cursor: those enqueued by a transaction that is open for
 // longer than the lag, the first job of a higher priority than any seen, a job that was
 // paused. A background scan from the beginning, which follows every claim, finds them. No
-// transaction and no beat waits for such a scan, however many dead entries it passes.
+// transaction and no beat waits for such a scan, however many dead entries it passes. Where
+// it passes so many that it has to rest for long, scans of the last two seconds come in
+// between: few transactions are open for longer than that.
 
 // A sight is a rank in the queue of steps and one in that of pending jobs.
 type sight struct{ steps, jobs int64 }
@@ -32,12 +34,13 @@ func (s sight) min(t sight) sight { return sight{min(s.steps, t.steps), min(s.jo
 func (s sight) max(t sight) sight { return sight{max(s.steps, t.steps), max(s.jobs, t.jobs)} }
 
 const (
-	cursorLag  = 2 * time.Second
-	lookGap    = 50 * time.Millisecond // minimum time between two scans from the beginning
-	maxLookGap = 5 * time.Second       // maximum
-	lookShare  = 50                    // between these limits, scans take a 50th of the time
-	longLook   = time.Minute           // after which a scan is given up
-	idleLook   = 30 * time.Second      // between the scans that beats request
+	cursorLag  = 250 * time.Millisecond // of what was claimed since, each claim passes the dead entries
+	nearLag    = 2 * time.Second        // how far back a scan goes that is not from the beginning
+	lookGap    = 50 * time.Millisecond  // minimum time between two scans of a kind
+	maxLookGap = 5 * time.Second        // maximum
+	lookShare  = 50                     // between these limits, scans of a kind take a 50th of the time
+	longLook   = time.Minute            // after which a scan is given up
+	idleLook   = 30 * time.Second       // between the scans that beats request
 )
 
 var (
@@ -48,11 +51,13 @@ var (
 // A claimCursor is the position at which claims from a set of routes begin.
 type claimCursor struct {
 	routes []rowkey.Route
-	wanted bool // a scan from the beginning is wanted; guarded by the lookback
+	wanted bool      // a scan from the beginning is wanted; guarded by the lookback
+	rests  time.Time // until when there is none; used by the goroutine of the lookback only
 
 	mu       sync.Mutex
 	from     sight
 	setBacks int       // a glimpse from before the last set-back does not move the cursor on
+	at       int64     // when a scan was last made, by the database's clock
 	priority int       // the highest seen
 	looked   time.Time // when the last scan from the beginning began
 }
@@ -83,10 +88,24 @@ func (h *claimCursor) claimed(g glimpse, priority int) {
 // moveOn requires the lock. It ignores g if the claim cursor was set back since: g may not
 // have seen the rows before it.
 func (h *claimCursor) moveOn(g glimpse) {
+	h.at = max(h.at, g.at)
 	if g.setBacks == h.setBacks {
-		reach := pawl.RankAt(g.at-cursorLag.Microseconds(), h.priority)
-		h.from = h.from.max(g.first.min(sight{reach, reach}))
+		h.from = h.from.max(g.first.min(h.back(g.at, cursorLag)))
 	}
+}
+
+// back returns the ranks of what was enqueued d before a time with the highest priority seen.
+// It requires the lock.
+func (h *claimCursor) back(at int64, d time.Duration) sight {
+	rank := pawl.RankAt(at-d.Microseconds(), h.priority)
+	return sight{rank, rank}
+}
+
+// near returns where a scan begins that need not be from the beginning.
+func (h *claimCursor) near() sight {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.from.min(h.back(h.at, nearLag))
 }
 
 // found takes the first rank seen by a scan from the beginning, and reports whether it is
@@ -171,7 +190,8 @@ func (l *lookback) want(h *claimCursor) {
 	}
 }
 
-// work makes the requested scans, and rests after each.
+// work makes the requested scans, and rests after each. A scan that was not from the
+// beginning leaves the request as it is.
 func (l *lookback) work() {
 	for {
 		h := l.next()
@@ -179,10 +199,18 @@ func (l *lookback) work() {
 			return
 		}
 		begun := time.Now()
-		l.look(h)
+		whole := !begun.Before(h.rests)
+		l.look(h, whole)
+		ended := time.Now()
+		rest := min(max(ended.Sub(begun)*lookShare, lookGap), maxLookGap)
+		if whole {
+			h.rests, rest = ended.Add(rest), lookGap
+		} else {
+			l.want(h)
+		}
 		select {
 		case <-l.db.life.Done():
-		case <-time.After(min(max(time.Since(begun)*lookShare, lookGap), maxLookGap)):
+		case <-time.After(rest):
 		}
 	}
 }
@@ -207,26 +235,31 @@ func (l *lookback) stop() {
 	l.over.Wait()
 }
 
-// foremost returns the first ranks in the queues, and when they were read.
+// foremost returns the first ranks in the queues from a position on, and when they were read.
 const foremost = `select
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
-    (select rank from step s where s.line = 1 and s.route = r.route order by rank, job, ord limit 1) h), $2::bigint),
+    (select rank from step s where s.line = 1 and s.route = r.route and s.rank >= $3::bigint order by rank, job, ord limit 1) h), $2::bigint),
   coalesce((select min(h.rank) from unnest($1::bigint[]) r(route) cross join lateral
-    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused order by rank, id limit 1) h), $2::bigint),
+    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $4::bigint order by rank, id limit 1) h), $2::bigint),
   (extract(epoch from statement_timestamp()) * 1000000)::bigint`
 
-// look scans from the beginning. If it finds work before the claim cursor, the workers of this
-// process get a hint as if from another process.
-func (l *lookback) look(h *claimCursor) {
+// look scans from the beginning, or the last of it. If it finds work before the claim cursor,
+// the workers of this process get a hint as if from another process.
+func (l *lookback) look(h *claimCursor, whole bool) {
 	ctx, cancel := context.WithTimeout(l.db.life, longLook)
 	defer cancel()
-	h.mu.Lock()
-	h.looked = time.Now()
-	h.mu.Unlock()
+	from := beginning
+	if whole {
+		h.mu.Lock()
+		h.looked = time.Now()
+		h.mu.Unlock()
+	} else {
+		from = h.near()
+	}
 	g := h.begin()
 	err := l.db.query(ctx, "look for what can be claimed", foremost, func(c *cursor) {
 		g.first, g.at = sight{c.num(), c.num()}, c.num()
-	}, bigints(h.routes), int64(math.MaxInt64))
+	}, bigints(h.routes), int64(math.MaxInt64), from.steps, from.jobs)
 	switch {
 	case err == nil && h.found(g):
 		l.db.ears.tell(store.TopicWork)

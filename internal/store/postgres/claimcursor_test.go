@@ -131,6 +131,38 @@ func TestLookBeforeTheClaimCursor(t *testing.T) {
 	}
 }
 
+// TestScansWhileThoseFromTheBeginningRest: what was enqueued in the last two seconds is found
+// while scans from the beginning rest, since those take long; what was enqueued before that
+// is found after the rest, without another claim (T5, T10).
+func TestScansWhileThoseFromTheBeginningRest(t *testing.T) {
+	t.Parallel()
+	for name, rest := range map[string]time.Duration{"while": time.Hour, "after": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := fresh(t)
+			var late, old int64
+			do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
+				late, old = pawl.RankAt(f.Now-cursorLag.Microseconds()-1000, 0), pawl.RankAt(f.Now-10*nearLag.Microseconds(), 0)
+				for _, rank := range []int64{late, old} {
+					j := d.newJob(1)
+					d.newStep(j, 1, 1)
+					j.Rank = rank
+				}
+			})
+			h := ahead(db, 1)
+			h.rests = time.Now().Add(rest)
+			if n := finds(t, db, 1); n != 0 {
+				t.Fatalf("a claim has found %d before its claim cursor", n)
+			}
+			want := old
+			if rest == time.Hour {
+				want = late
+			}
+			eventually(t, "claims begin at what a scan has found", func() bool { return h.begin().from.jobs == want })
+		})
+	}
+}
+
 // TestBeatsLookBeforeTheClaimCursor: a worker that rests has its beats ask for a look now and
 // then: a hint may be lost (T10).
 func TestBeatsLookBeforeTheClaimCursor(t *testing.T) {
