@@ -229,8 +229,9 @@ func (w *Worker) spare(key rowkey.Worker, state machine.State) {
 		w.paused = w.moveSelf(key, lifecycle.WorkerPause, why)
 	case why == "" && state == lifecycle.WorkerPaused && w.paused:
 		w.paused = !w.moveSelf(key, lifecycle.WorkerResume, "there is enough memory and disk again")
-	case state != lifecycle.WorkerPaused:
-		w.paused = false
+	default:
+		w.moves.Forget()
+		w.paused = w.paused && state == lifecycle.WorkerPaused
 	}
 	if why != "" {
 		w.stopAll(ErrInterrupted)

@@ -147,6 +147,9 @@ func (f *folders) lookAtAll(ctx context.Context) {
 
 // look removes the folders of the jobs that have ended, or no longer exist.
 func (f *folders) look(ctx context.Context, names []string) {
+	if len(names) == 0 {
+		f.asked.Forget()
+	}
 	for len(names) > 0 && ctx.Err() == nil {
 		now := names[:min(len(names), tidyJobs)]
 		names = names[len(now):]

@@ -18,8 +18,7 @@ type Log struct {
 	since, said  time.Time // zero: the last attempt succeeded
 }
 
-// New makes a log. Its warnings are failed and over: a sentence for a failure, and one for the end
-// of failures.
+// New makes a log that warns with the message failed, and with over when an attempt succeeds again.
 func New(log *slog.Logger, failed, over string) *Log {
 	return &Log{log: log, failed: failed, over: over}
 }
@@ -40,3 +39,6 @@ func (l *Log) Note(err error) {
 		l.log.Warn(l.failed, "error", err, "since", now.Sub(l.since).Round(time.Second).String())
 	}
 }
+
+// Forget notes that no attempt is made any more, whatever became of the last one.
+func (l *Log) Forget() { l.since, l.said = time.Time{}, time.Time{} }

@@ -31,6 +31,8 @@ func TestLog(t *testing.T) {
 		l.Note(nil)
 		l.Note(nil)
 		l.Note(errors.New("a new one"))
+		l.Forget()
+		l.Note(nil)
 		const want = `level=WARN msg="a beat failed" error="no connection"
 level=WARN msg="a beat failed" error="no connection" since=1m0s
 level=WARN msg="a beat failed" error="no connection" since=2m0s

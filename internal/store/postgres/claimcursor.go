@@ -23,9 +23,9 @@ import (
 // Few rows appear before the claim cursor: those enqueued by a transaction that is open for
 // longer than the lag, the first job of a higher priority than any seen, a job that was
 // paused. A background scan from the beginning, which follows every claim, finds them. No
-// transaction and no beat waits for such a scan, however many dead entries it passes. Where
-// it passes so many that it has to rest for long, scans of the last two seconds come in
-// between: few transactions are open for longer than that.
+// transaction and no beat waits for such a scan, however many dead entries it passes. While
+// it passes many, and then rests for long, near scans begin shortly before the last whole one
+// began: few transactions are open for longer than that.
 
 // A sight is a rank in the queue of steps and one in that of pending jobs.
 type sight struct{ steps, jobs int64 }
@@ -35,7 +35,7 @@ func (s sight) max(t sight) sight { return sight{max(s.steps, t.steps), max(s.jo
 
 const (
 	cursorLag  = 250 * time.Millisecond // of what was claimed since, each claim passes the dead entries
-	nearLag    = 2 * time.Second        // how far back a scan goes that is not from the beginning
+	nearLag    = 2 * time.Second        // how long before the last whole scan a near one begins
 	lookGap    = 50 * time.Millisecond  // minimum time between two scans of a kind
 	maxLookGap = 5 * time.Second        // maximum
 	lookShare  = 50                     // between these limits, scans of a kind take a 50th of the time
@@ -51,15 +51,15 @@ var (
 // A claimCursor is the position at which claims from a set of routes begin.
 type claimCursor struct {
 	routes []rowkey.Route
-	wanted bool      // a scan from the beginning is wanted; guarded by the lookback
-	rests  time.Time // until when there is none; used by the goroutine of the lookback only
+	wanted [kinds]bool // scans; guarded by the lookback
+	under  bool        // a whole scan is under way; guarded by the lookback
 
 	mu       sync.Mutex
 	from     sight
 	setBacks int       // a glimpse from before the last set-back does not move the cursor on
-	at       int64     // when a scan was last made, by the database's clock
 	priority int       // the highest seen
-	looked   time.Time // when the last scan from the beginning began
+	looked   time.Time // when the last whole scan began
+	whole    int64     // when the last successful one began, by the database's clock; 0: none was
 }
 
 // A glimpse is what one scan of the queues has seen, by a claim or from the beginning.
@@ -88,7 +88,6 @@ func (h *claimCursor) claimed(g glimpse, priority int) {
 // moveOn requires the lock. It ignores g if the claim cursor was set back since: g may not
 // have seen the rows before it.
 func (h *claimCursor) moveOn(g glimpse) {
-	h.at = max(h.at, g.at)
 	if g.setBacks == h.setBacks {
 		h.from = h.from.max(g.first.min(h.back(g.at, cursorLag)))
 	}
@@ -101,11 +100,12 @@ func (h *claimCursor) back(at int64, d time.Duration) sight {
 	return sight{rank, rank}
 }
 
-// near returns where a scan begins that need not be from the beginning.
-func (h *claimCursor) near() sight {
+// near returns where a near scan begins, and whether one is useful: not while whole ones follow
+// each other quickly.
+func (h *claimCursor) near() (from sight, useful bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.from.min(h.back(h.at, nearLag))
+	return h.from.min(h.back(h.whole, nearLag)), h.whole > 0 && time.Since(h.looked) >= cursorLag
 }
 
 // found takes the first rank seen by a scan from the beginning, and reports whether it is
@@ -142,17 +142,29 @@ func (h *claimCursor) idle() bool {
 	return time.Since(h.looked) >= idleLook
 }
 
-// A lookback keeps the claim cursors of a handle, and scans from the beginning, one scan at a
-// time.
+// The kinds of scans in the background.
+const (
+	whole = iota // from the beginning
+	near         // since shortly before the last whole one
+	kinds
+)
+
+// A lookback keeps the claim cursors of a handle, and scans in the background, one scan of a
+// kind at a time.
 type lookback struct {
 	db   *DB
-	over sync.WaitGroup // its goroutine
+	over sync.WaitGroup // its goroutines
 
 	mu     sync.Mutex
 	all    map[string]*claimCursor // by routes
-	queue  []*claimCursor          // cursors to be scanned
-	active bool                    // the goroutine runs
+	scans  [kinds]scans
 	closed bool
+}
+
+// scans are those of a kind.
+type scans struct {
+	queue  []*claimCursor // for which one is wanted
+	active bool           // the goroutine runs
 }
 
 // maxClaimCursors is how many cursors are kept.
@@ -175,56 +187,69 @@ func (l *lookback) claimCursor(routes []rowkey.Route) *claimCursor {
 	return l.all[string(key)]
 }
 
-// want requests a scan that begins after this call.
+// want requests scans that begin after this call.
 func (l *lookback) want(h *claimCursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h.wanted || l.closed || len(h.routes) == 0 {
+	l.add(whole, h)
+	l.add(near, h)
+}
+
+// add requires the lock.
+func (l *lookback) add(kind int, h *claimCursor) {
+	if h.wanted[kind] || l.closed || len(h.routes) == 0 {
 		return
 	}
-	h.wanted = true
-	l.queue = append(l.queue, h)
-	if !l.active {
-		l.active = true
-		l.over.Go(l.work)
+	h.wanted[kind] = true
+	k := &l.scans[kind]
+	k.queue = append(k.queue, h)
+	if !k.active {
+		k.active = true
+		l.over.Go(func() { l.work(kind) })
 	}
 }
 
-// work makes the requested scans, and rests after each. A scan that was not from the
-// beginning leaves the request as it is.
-func (l *lookback) work() {
-	for {
-		h := l.next()
-		if h == nil {
-			return
-		}
+// work makes the requested scans of a kind, and rests after each.
+func (l *lookback) work(kind int) {
+	for h := l.next(kind); h != nil; h = l.next(kind) {
 		begun := time.Now()
-		whole := !begun.Before(h.rests)
-		l.look(h, whole)
-		ended := time.Now()
-		rest := min(max(ended.Sub(begun)*lookShare, lookGap), maxLookGap)
-		if whole {
-			h.rests, rest = ended.Add(rest), lookGap
-		} else {
-			l.want(h)
+		if from, useful := h.near(); kind == whole {
+			l.look(h, beginning)
+		} else if useful {
+			l.look(h, from)
 		}
+		l.made(kind, h)
 		select {
 		case <-l.db.life.Done():
-		case <-time.After(rest):
+		case <-time.After(min(max(time.Since(begun)*lookShare, lookGap), maxLookGap)):
 		}
 	}
 }
 
 // next returns the claim cursor that has waited longest, or nil when the goroutine has to end.
-func (l *lookback) next() (h *claimCursor) {
+func (l *lookback) next(kind int) (h *claimCursor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.active = len(l.queue) > 0 && !l.closed; !l.active {
+	k := &l.scans[kind]
+	if k.active = len(k.queue) > 0 && !l.closed; !k.active {
 		return nil
 	}
-	h, l.queue = l.queue[0], l.queue[1:]
-	h.wanted = false
+	h, k.queue = k.queue[0], k.queue[1:]
+	h.wanted[kind], h.under = false, h.under || kind == whole
 	return h
+}
+
+// made notes that a scan has ended. Near scans go on until the whole one that was requested with
+// them has been made.
+func (l *lookback) made(kind int, h *claimCursor) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case kind == whole:
+		h.under = false
+	case h.wanted[whole] || h.under:
+		l.add(near, h)
+	}
 }
 
 // stop waits until the goroutine has ended; the context of the handle has ended before.
@@ -243,23 +268,25 @@ const foremost = `select
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $4::bigint order by rank, id limit 1) h), $2::bigint),
   (extract(epoch from statement_timestamp()) * 1000000)::bigint`
 
-// look scans from the beginning, or the last of it. If it finds work before the claim cursor,
-// the workers of this process get a hint as if from another process.
-func (l *lookback) look(h *claimCursor, whole bool) {
+// look scans from a position on. If it finds work before the claim cursor, the workers of this
+// process get a hint as if from another process.
+func (l *lookback) look(h *claimCursor, from sight) {
 	ctx, cancel := context.WithTimeout(l.db.life, longLook)
 	defer cancel()
-	from := beginning
-	if whole {
+	if from == beginning {
 		h.mu.Lock()
 		h.looked = time.Now()
 		h.mu.Unlock()
-	} else {
-		from = h.near()
 	}
 	g := h.begin()
 	err := l.db.query(ctx, "look for what can be claimed", foremost, func(c *cursor) {
 		g.first, g.at = sight{c.num(), c.num()}, c.num()
 	}, bigints(h.routes), int64(math.MaxInt64), from.steps, from.jobs)
+	if err == nil && from == beginning {
+		h.mu.Lock()
+		h.whole = g.at
+		h.mu.Unlock()
+	}
 	switch {
 	case err == nil && h.found(g):
 		l.db.ears.tell(store.TopicWork)

@@ -131,36 +131,42 @@ func TestLookBeforeTheClaimCursor(t *testing.T) {
 	}
 }
 
-// TestScansWhileThoseFromTheBeginningRest: what was enqueued in the last two seconds is found
-// while scans from the beginning rest, since those take long; what was enqueued before that
-// is found after the rest, without another claim (T5, T10).
-func TestScansWhileThoseFromTheBeginningRest(t *testing.T) {
+// TestNearScans: while no whole scan can be made, near ones find what was enqueued since
+// shortly before the last whole one, however long ago that was; the next whole one finds the rest,
+// without another claim (T5, T10).
+func TestNearScans(t *testing.T) {
 	t.Parallel()
-	for name, rest := range map[string]time.Duration{"while": time.Hour, "after": 300 * time.Millisecond} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := fresh(t)
-			var late, old int64
-			do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
-				late, old = pawl.RankAt(f.Now-cursorLag.Microseconds()-1000, 0), pawl.RankAt(f.Now-10*nearLag.Microseconds(), 0)
-				for _, rank := range []int64{late, old} {
-					j := d.newJob(1)
-					d.newStep(j, 1, 1)
-					j.Rank = rank
-				}
-			})
-			h := ahead(db, 1)
-			h.rests = time.Now().Add(rest)
-			if n := finds(t, db, 1); n != 0 {
-				t.Fatalf("a claim has found %d before its claim cursor", n)
-			}
-			want := old
-			if rest == time.Hour {
-				want = late
-			}
-			eventually(t, "claims begin at what a scan has found", func() bool { return h.begin().from.jobs == want })
-		})
+	db := fresh(t)
+	l := &db.lookback
+	l.mu.Lock()
+	l.scans[whole].active = true // as if one were under way
+	l.mu.Unlock()
+	h := ahead(db, 1)
+	var late, old int64
+	do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
+		const long = int64(time.Hour / time.Microsecond)
+		h.mu.Lock()
+		h.whole, h.looked = f.Now-long, time.Time{}
+		h.mu.Unlock()
+		late, old = pawl.RankAt(f.Now-long-nearLag.Microseconds()/2, 0), pawl.RankAt(f.Now-long-2*nearLag.Microseconds(), 0)
+		for _, rank := range []int64{late, old} {
+			j := d.newJob(1)
+			d.newStep(j, 1, 1)
+			j.Rank = rank
+		}
+	})
+	if n := finds(t, db, 1); n != 0 {
+		t.Fatalf("a claim has found %d before its claim cursor", n)
 	}
+	from := func() int64 { return h.begin().from.jobs }
+	eventually(t, "claims begin at what a near scan has found", func() bool { return from() == late })
+	l.over.Go(func() { l.work(whole) })
+	eventually(t, "claims begin at what a whole scan has found", func() bool { return from() == old })
+	eventually(t, "the scans end", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return !l.scans[whole].active && !l.scans[near].active
+	})
 }
 
 // TestBeatsLookBeforeTheClaimCursor: a worker that rests has its beats ask for a look now and
@@ -174,7 +180,7 @@ func TestBeatsLookBeforeTheClaimCursor(t *testing.T) {
 		return err == nil && answer.Work
 	}
 	h := ahead(db, 1)
-	if work() || h.wanted {
+	if work() || h.wanted[whole] {
 		t.Fatal("a beat has looked before the claim cursor soon after another look")
 	}
 	h.mu.Lock()

@@ -60,7 +60,9 @@ func (s *session) keep() {
 		case <-s.done:
 			return
 		case <-tick.C:
-			if err := s.tend(); !errors.Is(err, errClosed) {
+			if !s.holds() {
+				log.Forget()
+			} else if err := s.tend(); !errors.Is(err, errClosed) {
 				log.Note(err)
 			}
 		}
@@ -79,13 +81,17 @@ func (s *session) tend() error {
 	})
 }
 
-// needy reports whether names are held and may be lost, as far as is known.
+// holds reports whether names are held.
+func (s *session) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held) > 0
+}
+
+// needy reports whether names that are held may be lost, as far as is known.
 func (s *session) needy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.held) == 0 {
-		return false
-	}
 	//lint:ignore SA1019 Ping is a round trip; this looks at the socket only, and use pings what has rested
 	return len(s.lacking) > 0 || s.conn == nil || s.conn.IsClosed() || s.conn.PgConn().CheckConn() != nil || time.Since(s.used) >= pingAfter
 }
