@@ -167,12 +167,16 @@ type call struct {
 }
 
 // do sends a request and returns the head of its response. The caller reads the body and calls done.
-// c.query has the query, encoded and in order. ctx is for the connection only.
-func (c *Client) do(q call) (*http.Response, error) {
+// c.query has the query, encoded and in order. A ctx that ends closes the connection.
+func (c *Client) do(ctx context.Context, q call) (*http.Response, error) {
 	c.request = q.method + " " + c.store.path + q.key
 	c.Aside = 0
-	if err := c.Connect(context.Background()); err != nil {
+	if err := c.Connect(ctx); err != nil {
 		return nil, err
+	}
+	if ctx.Done() != nil {
+		conn := c.conn
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // what does not return then finds it closed
 	}
 	c.write(q)
 	if q.size > 0 && q.size <= together {
@@ -355,8 +359,8 @@ func (c *Client) expect(r *http.Response, statuses ...int) error {
 }
 
 // simple sends a request whose response has no content that matters.
-func (c *Client) simple(q call, statuses ...int) (*http.Response, error) {
-	r, err := c.do(q)
+func (c *Client) simple(ctx context.Context, q call, statuses ...int) (*http.Response, error) {
+	r, err := c.do(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package s3
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -33,7 +34,7 @@ func (c *Client) get(began time.Time, key string, offset, n, want int64, buffer 
 	if n >= 0 {
 		q.headers = "Range: bytes=" + strconv.FormatInt(offset, 10) + "-" + strconv.FormatInt(offset+n-1, 10) + "\r\n"
 	}
-	r, err := c.do(q)
+	r, err := c.do(context.Background(), q)
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +123,7 @@ func (c *Client) Head(key string) (int64, error) {
 	var size int64
 	err := c.again(func() error {
 		c.query = c.query[:0]
-		r, err := c.simple(call{method: http.MethodHead, key: key}, http.StatusOK)
+		r, err := c.simple(context.Background(), call{method: http.MethodHead, key: key}, http.StatusOK)
 		if err == nil {
 			size = r.ContentLength
 		}
@@ -135,7 +136,7 @@ func (c *Client) Head(key string) (int64, error) {
 func (c *Client) Delete(key string) error {
 	err := c.again(func() error {
 		c.query = c.query[:0]
-		_, err := c.simple(call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
+		_, err := c.simple(context.Background(), call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
 		return err
 	})
 	if KindOf(err) == NotFound && code(err) == "NoSuchKey" {
@@ -160,7 +161,7 @@ func (c *Client) Put(key string, size int64, body Body) error {
 	}
 	return c.again(func() error {
 		c.query = c.query[:0]
-		_, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body}, http.StatusOK)
+		_, err := c.simple(context.Background(), call{method: http.MethodPut, key: key, size: size, body: body}, http.StatusOK)
 		return err
 	})
 }
@@ -176,7 +177,7 @@ func (c *Client) create(key string) (upload string, err error) {
 
 func (c *Client) createOnce(key string) (upload string, err error) {
 	c.query = append(c.query[:0], "uploads="...)
-	r, err := c.do(call{method: http.MethodPost, key: key})
+	r, err := c.do(context.Background(), call{method: http.MethodPost, key: key})
 	if err != nil {
 		return "", err
 	}
@@ -193,11 +194,11 @@ func (c *Client) createOnce(key string) (upload string, err error) {
 	return upload, nil
 }
 
-func (c *Client) putPart(key, upload string, number int, at, size int64, body Body) (tag string, err error) {
+func (c *Client) putPart(ctx context.Context, key, upload string, number int, at, size int64, body Body) (tag string, err error) {
 	err = c.again(func() error {
 		c.query = strconv.AppendInt(append(c.query[:0], "partNumber="...), int64(number), 10)
 		c.query = appendEscaped(append(c.query, "&uploadId="...), upload, false)
-		r, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body, from: at}, http.StatusOK)
+		r, err := c.simple(ctx, call{method: http.MethodPut, key: key, size: size, body: body, from: at}, http.StatusOK)
 		if err == nil {
 			tag = r.Header.Get("ETag")
 		}
@@ -215,7 +216,7 @@ func (c *Client) complete(key, upload string, tags []string) error {
 	}
 	b.WriteString("</CompleteMultipartUpload>")
 	c.query = appendEscaped(append(c.query[:0], "uploadId="...), upload, false)
-	r, err := c.do(call{method: http.MethodPost, key: key, size: int64(b.Len()), fixed: []byte(b.String())})
+	r, err := c.do(context.Background(), call{method: http.MethodPost, key: key, size: int64(b.Len()), fixed: []byte(b.String())})
 	if err != nil {
 		return err
 	}
@@ -232,7 +233,7 @@ func (c *Client) complete(key, upload string, tags []string) error {
 // Abort ends an upload in parts and deletes them; that there is none is no error. It is not tried again.
 func (c *Client) Abort(key, upload string) error {
 	c.query = appendEscaped(append(c.query[:0], "uploadId="...), upload, false)
-	_, err := c.simple(call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
+	_, err := c.simple(context.Background(), call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
 	if KindOf(err) == NotFound {
 		return nil
 	}
@@ -305,7 +306,7 @@ func (w *Walk) On(c *Client, next string) error {
 
 // page returns a list of what is in the bucket: a document whose root is an element of that name.
 func (c *Client) page(root string) ([]byte, error) {
-	r, err := c.do(call{method: http.MethodGet})
+	r, err := c.do(context.Background(), call{method: http.MethodGet})
 	if err != nil {
 		return nil, err
 	}

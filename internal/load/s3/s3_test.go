@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -271,6 +272,51 @@ func TestPartsAtOnce(t *testing.T) {
 	fails.Store(false)
 	if err := c.Put("again", size, body); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCutOff: once a part of an object has failed for good, neither one that the store does not read nor one that it does
+// not respond to is waited for, and the upload is aborted (L9).
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	const part = 32 << 20 // more than the system buffers
+	var aborted atomic.Bool
+	var begun sync.WaitGroup
+	begun.Add(2)
+	over, gone := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); {
+		case q.Has("uploads"):
+			_, _ = io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
+		case r.Method == http.MethodDelete:
+			aborted.Store(true)
+			w.WriteHeader(http.StatusNoContent)
+		case q.Get("partNumber") == "1":
+			begun.Done()
+			<-over
+		case q.Get("partNumber") == "2":
+			_, _ = io.Copy(io.Discard, r.Body)
+			begun.Done()
+			<-r.Context().Done() // the connection is closed
+			close(gone)
+		default:
+			_, _ = io.Copy(io.Discard, r.Body)
+			begun.Wait()
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(over) })
+	c := s3test.Client(t, server.URL+"/bench", func(c *s3.Config) {
+		c.PartSize, c.PartsAtOnce, c.Retries, c.Timeout = part, 3, 10, time.Hour
+	})
+	piece := make([]byte, s3.Piece)
+	if err := c.Put("large", 3*part, func(_ int64, n int) []byte { return piece[:n] }); s3.KindOf(err) != s3.Denied {
+		t.Error(err)
+	}
+	<-gone
+	if !aborted.Load() {
+		t.Error("the upload is not aborted")
 	}
 }
 
