@@ -27,10 +27,11 @@ func controlled(m *metrics.Metrics) {
 		{Status: loadpb.Status_STATUS_RUNNING, Failure: &loadpb.Error{}, Measured: true, Clock: report.Clock{Bound: 7 * time.Microsecond}, Begun: true, Skew: [2]time.Duration{2 * time.Microsecond, 9 * time.Microsecond}},
 	}})
 	for range 2 {
-		c := &stats.Counter{Operations: 2, Bytes: 8192, Errors: map[string]uint64{"io": 1}, Response: &histogram.Histogram{}}
+		c := &stats.Counter{Operations: 2, Bytes: 8192, Errors: map[string]uint64{"io": 1}, Response: &histogram.Histogram{}, FirstByte: &histogram.Histogram{}, Retries: 3}
 		for _, ns := range []int64{900, 2e6} {
 			c.Service.Record(ns)
 			c.Response.Record(2 * ns)
+			c.FirstByte.Record(ns / 2)
 		}
 		l.Interval(controller.Interval{End: time.Second, Backlog: 4, Operations: stats.Table{{Operation: "read", SizeClass: "<=4KiB"}: c}})
 	}
@@ -53,6 +54,7 @@ func TestLoad(t *testing.T) {
 		`pawl_load_service_seconds_bucket{operation="read",le="1e-06"} 2`, `pawl_load_service_seconds_bucket{operation="read",le="0.001"} 2`,
 		`pawl_load_service_seconds_bucket{operation="read",le="0.002"} 4`, `pawl_load_service_seconds_bucket{operation="read",le="+Inf"} 4`,
 		`pawl_load_response_seconds_bucket{operation="read",le="0.002"} 2`, `pawl_load_response_seconds_count{operation="read"} 4`,
+		`pawl_load_first_byte_seconds_bucket{operation="read",le="0.001"} 4`, `pawl_load_first_byte_seconds_bucket{operation="read",le="0.0005"} 2`, `pawl_load_retries_total{operation="read"} 6`,
 		`pawl_load_backlog 4`, `pawl_load_intervals_total 2`,
 		`pawl_load_runs{state="lost"} 2`, `pawl_load_runs{state="completed"} 1`, `pawl_load_runs{state="running"} 0`, `pawl_load_runs_readable 1`,
 	} {
