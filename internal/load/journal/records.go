@@ -32,17 +32,38 @@ type Records struct {
 func (r *Records) Close() error { return r.file.Close() }
 
 // From has the records go on at a place: behind a record that was read, or 0. It is an error of kind pawl.Invalid if
-// the file ends before it.
-func (r *Records) From(at int64) error {
+// no record ends there. It calls passed at each record before the place.
+func (r *Records) From(at int64, passed func()) error {
+	var head [binary.MaxVarintLen64]byte
+	end := int64(0)
+	for end < at {
+		n, err := r.file.ReadAt(head[:], end)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		size, length := binary.Uvarint(head[:n])
+		switch {
+		case length == 0: // the file ends
+			return noRecord(at)
+		case length < 0 || size > report.MaxRecord:
+			return damagedRecord(fmt.Errorf("a record has %d bytes", size))
+		}
+		end += int64(length) + int64(size)
+		passed()
+	}
 	info, err := r.file.Stat()
 	if err != nil {
 		return err
 	}
-	if at < 0 || at > info.Size() {
-		return pawl.Errorf(pawl.Invalid, "no interval of the agent ends at %d", at)
+	if end != at || at > info.Size() {
+		return noRecord(at)
 	}
 	r.at = at
 	return nil
+}
+
+func noRecord(at int64) error {
+	return pawl.Errorf(pawl.Invalid, "no interval of the agent ends at %d", at)
 }
 
 // Read calls f with each interval that is there and was not read yet, and the place behind it, until f

@@ -36,9 +36,9 @@ const (
 type Folder struct {
 	root   *os.Root
 	slow   time.Duration
-	busy   chan struct{}     // has one for each that reads runs and lists
-	deep   chan struct{}     // and one for each that reads what is in a run
-	aborts chan struct{}     // and one for each that ends a run
+	busy   *gate             // of those that read runs and lists
+	deep   *gate             // of those that read what is in a run
+	aborts *gate             // of those that end a run
 	hold   func(file string) // tests have a file hang in it, which is about to be read; nil: none does
 
 	mu   sync.Mutex // guards runs; nobody reads files while holding it
@@ -85,7 +85,7 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the folder " + dir + " cannot be read", Err: err}
 	}
-	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), deep: make(chan struct{}, maxReading), aborts: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
+	return &Folder{root: root, slow: slow, busy: newGate(), deep: newGate(), aborts: newGate(), runs: map[string]*known{}}, nil
 }
 
 // Close closes what the folder has open. Nothing is called after it.
@@ -108,25 +108,23 @@ func valid(name string) bool {
 }
 
 // List returns the runs, newest first, those of one time by their names. It is an error of kind
-// pawl.Unavailable if the file system hangs.
-func (f *Folder) List() ([]Run, error) {
-	return inTime(f, f.busy, f.list)
+// pawl.Unavailable if the file system hangs, or ctx ends; a run that is known to hang is damaged.
+func (f *Folder) List(ctx context.Context) ([]Run, error) {
+	return inTime(ctx, f, f.busy, "", f.list)
 }
 
 func (f *Folder) list(p *progress) ([]Run, error) {
-	entries, err := fs.ReadDir(f.root.FS(), ".")
+	names, err := f.names()
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
-	for _, e := range entries {
-		name := cmp.Or(journal.ResultOf(e.Name()), e.Name())
-		if e.IsDir() && valid(name) { // a symbolic link is none
-			names[name] = true
-		}
-	}
 	var all []Run
 	for name := range names {
+		if f.busy.hangsIn(name) {
+			all = append(all, Run{Name: name, State: Damaged, Reason: hangsReason})
+			continue
+		}
+		p.reads(name)
 		r, err := f.run(p, name)
 		p.made()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -140,6 +138,23 @@ func (f *Folder) list(p *progress) ([]Run, error) {
 	f.forget(names)
 	slices.SortFunc(all, func(a, b Run) int { return cmp.Compare(a.Place(), b.Place()) })
 	return all, nil
+}
+
+// names returns the names that runs may have. It reads the folder alone: what is in it may hang.
+func (f *Folder) names() (map[string]bool, error) {
+	dir, err := f.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.Readdirnames(-1)
+	names := map[string]bool{}
+	for _, e := range entries {
+		if name := cmp.Or(journal.ResultOf(e), e); valid(name) {
+			names[name] = true
+		}
+	}
+	return names, err
 }
 
 // forget forgets what is not in the folder any more, unless it is being read.
@@ -185,7 +200,7 @@ func (f *Folder) Run(name string) (Run, error) {
 	if !valid(name) {
 		return Run{}, none(name)
 	}
-	r, err := inTime(f, f.busy, func(p *progress) (Run, error) { return f.run(p, name) })
+	r, err := inTime(context.Background(), f, f.busy, name, func(p *progress) (Run, error) { return f.run(p, name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = none(name)
 	}
@@ -310,6 +325,12 @@ func (f *Folder) reading(name string, k *known) (*on, error) {
 	return k.on, nil
 }
 
+// openJournal opens the journal of a run. It is an error of kind pawl.NotFound if there is none, or none any more.
+func (f *Folder) openJournal(run string) (*journal.Reader, error) {
+	f.reads(journal.NameOf(run))
+	return journal.OpenReader(f.root, journal.NameOf(run))
+}
+
 // open opens a file, whose reading is progress.
 func (f *Folder) open(p *progress, name string) (*watched, error) {
 	f.reads(name)
@@ -373,7 +394,7 @@ func (f *Folder) files(p *progress, name string) (fs.FS, error) {
 
 // Summary returns what the result of a run says of it.
 func (f *Folder) Summary(name string) (*report.Summary, error) {
-	return inTime(f, f.deep, func(p *progress) (*report.Summary, error) { return f.summary(p, name) })
+	return inTime(context.Background(), f, f.deep, name, func(p *progress) (*report.Summary, error) { return f.summary(p, name) })
 }
 
 func (f *Folder) summary(p *progress, name string) (*report.Summary, error) {
@@ -392,7 +413,7 @@ func (f *Folder) Report(name string) (*report.Report, error) {
 	if err := f.mustHaveEnded(name); err != nil {
 		return nil, err
 	}
-	r, err := inTime(f, f.deep, func(p *progress) (*report.Report, error) {
+	r, err := inTime(context.Background(), f, f.deep, name, func(p *progress) (*report.Report, error) {
 		files, err := f.files(p, name)
 		if err != nil {
 			return nil, err
@@ -427,7 +448,7 @@ func (f *Folder) Config(name string) ([]byte, error) {
 
 // Agents returns what the agents of a run that has no result are, and how far those are that prepare.
 func (f *Folder) Agents(name string) ([]journal.AgentLine, error) {
-	return inTime(f, f.busy, func(*progress) ([]journal.AgentLine, error) {
+	return inTime(context.Background(), f, f.busy, name, func(*progress) ([]journal.AgentLine, error) {
 		k := f.locked(name)
 		defer k.mu.Unlock()
 		o, err := f.reading(name, k)
@@ -443,7 +464,7 @@ func (f *Folder) file(name, file string) ([]byte, error) {
 	if !valid(name) {
 		return nil, none(name)
 	}
-	return inTime(f, f.deep, func(p *progress) ([]byte, error) {
+	return inTime(context.Background(), f, f.deep, name, func(p *progress) ([]byte, error) {
 		for _, folder := range []string{name, journal.NameOf(name), name} { // it may end meanwhile
 			if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
 				continue

@@ -1,9 +1,13 @@
 package results
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,8 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/load/results/resultstest"
 )
 
-// TestHang: a run whose files hang is not waited for for ever, and holds up no other run; nor do requests
-// pile up behind it.
+// TestHang: a run whose files hang is waited for once, and not at all by those that ask for it later; it holds up no other
+// run and is listed as what cannot be read (L7).
 func TestHang(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -31,26 +35,112 @@ func TestHang(t *testing.T) {
 	defer f.Close()
 	f.slow = 20 * time.Millisecond
 	reads := f.locked("a") // as if the file system did not let it go on
-	for range maxReading - 1 {
-		if _, err := f.List(); pawl.KindOf(err) != pawl.Unavailable {
-			t.Errorf("a list that hangs: %v", err)
-		}
+	if _, err := f.List(t.Context()); pawl.KindOf(err) != pawl.Unavailable {
+		t.Errorf("a list that hangs: %v", err)
 	}
-	f.slow = time.Minute
-	if r, err := f.Run("b"); err != nil || r.State != Completed {
-		t.Errorf("another run: %+v, %v", r, err)
-	}
-	f.slow = 20 * time.Millisecond
-	for range 2 * maxReading { // of which one hangs, and the others do not begin
-		if _, err := f.Run("a"); pawl.KindOf(err) != pawl.Unavailable {
+	f.slow = time.Hour
+	for range maxReading {
+		if _, err := f.Run("a"); pawl.KindOf(err) != pawl.Unavailable || !strings.HasPrefix(err.Error(), `an earlier read of run "a"`) {
 			t.Errorf("a run that hangs: %v", err)
 		}
 	}
-	f.slow = time.Minute
-	reads.mu.Unlock()
-	if all, err := f.List(); err != nil || len(all) != 2 {
-		t.Errorf("afterwards: %+v, %v", all, err)
+	all, err := f.List(t.Context())
+	if err != nil || len(all) != 2 || all[0].Name != "b" || all[0].State != Completed || all[1].State != Damaged || all[1].Reason != hangsReason {
+		t.Errorf("a list beside it: %+v, %v", all, err)
 	}
+	reads.mu.Unlock()
+	for all[1].State == Damaged { // until the first list has returned
+		if all, err = f.List(t.Context()); err != nil || len(all) != 2 {
+			t.Fatalf("afterwards: %+v, %v", all, err)
+		}
+	}
+}
+
+// TestHangAtOnce: as many reads of a run as there may be, which hang at the same time, hold up other runs no longer than
+// until they are given up, and do so again for no other read of the run (L7).
+func TestHangAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &Folder{slow: time.Second, deep: newGate()}
+		hang := make(chan struct{})
+		read := func(run string, hang <-chan struct{}) (time.Duration, error) {
+			begun := time.Now()
+			_, err := inTime(t.Context(), f, f.deep, run, func(*progress) (none struct{}, err error) {
+				<-hang
+				return none, nil
+			})
+			return time.Since(begun), err
+		}
+		var all sync.WaitGroup
+		for range 3 * maxReading {
+			all.Go(func() {
+				if took, err := read("a", hang); pawl.KindOf(err) != pawl.Unavailable || took > f.slow {
+					t.Errorf("%v, after %s", err, took)
+				}
+			})
+		}
+		synctest.Wait()
+		never := make(chan struct{})
+		close(never)
+		if took, err := read("b", never); err != nil || took > 0 {
+			t.Errorf("another run, meanwhile: %v, after %s", err, took)
+		}
+		all.Wait()
+		if f.deep.hung != maxOfRun || f.deep.total != 0 {
+			t.Errorf("%d reads hang, and %d go on", f.deep.hung, f.deep.total)
+		}
+		if took, err := read("a", never); pawl.KindOf(err) != pawl.Unavailable || took > 0 {
+			t.Errorf("one more: %v, after %s", err, took)
+		}
+		close(hang)
+		synctest.Wait()
+		if _, err := read("a", never); err != nil || f.deep.hung != 0 || len(f.deep.hanging)+len(f.deep.reads) > 0 {
+			t.Errorf("afterwards: %v, %+v", err, f.deep)
+		}
+	})
+}
+
+// TestManyHang: reads that hang are not more than threads may be.
+func TestManyHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &Folder{slow: time.Second, deep: newGate()}
+		hang, last := make(chan struct{}), error(nil)
+		for n := range maxHanging + 1 {
+			_, last = inTime(t.Context(), f, f.deep, fmt.Sprint(n), func(*progress) (none struct{}, err error) {
+				<-hang
+				return none, nil
+			})
+		}
+		if pawl.KindOf(last) != pawl.Unavailable || !strings.HasPrefix(last.Error(), "64 earlier reads") || f.deep.hung != maxHanging {
+			t.Errorf("%v, %d hang", last, f.deep.hung)
+		}
+		close(hang)
+	})
+}
+
+// TestGivenUp: a list whose caller waits no longer keeps its place until it returns, or hangs.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &Folder{slow: 10 * time.Second, busy: newGate()}
+		hang := make(chan struct{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := inTime(ctx, f, f.busy, "", func(p *progress) (none struct{}, err error) {
+			p.reads("a")
+			<-hang
+			return none, nil
+		})
+		if pawl.KindOf(err) != pawl.Unavailable || f.busy.total != 1 || f.busy.hangsIn("a") {
+			t.Errorf("%v, %d", err, f.busy.total)
+		}
+		time.Sleep(f.slow)
+		if f.busy.total != 0 || !f.busy.hangsIn("a") || f.busy.hangsIn("") {
+			t.Errorf("%+v", f.busy)
+		}
+		close(hang)
+	})
 }
 
 // TestHangLater: what hangs once a run is known, in the middle of a file even, is waited for no longer than the
@@ -104,20 +194,15 @@ func TestHangLater(t *testing.T) {
 			t.Errorf("%s of a file that hangs: %v", name, err)
 		}
 	}
-	if _, err := f.List(); err != nil {
-		t.Errorf("the list: %v", err)
-	}
-	for range 2 { // of which one hangs, and the other does not begin
-		if err := reads["config"](); pawl.KindOf(err) != pawl.Unavailable {
-			t.Errorf("one more: %v", err)
-		}
-	}
-	if len(f.deep) != maxReading {
-		t.Errorf("%d reads hang, want %d", len(f.deep), maxReading)
+	if all, err := f.List(t.Context()); err != nil || len(all) != 2 || all[0].State == Damaged || all[1].State == Damaged {
+		t.Errorf("the list: %+v, %v", all, err)
 	}
 	on.Store(false)
 	close(hang)
 	f.slow = time.Minute
+	for f.deep.hangsIn("a") || f.deep.hangsIn("b") || f.aborts.hangsIn("b") {
+		runtime.Gosched()
+	}
 	for name, read := range reads {
 		if name == "lines" { // its follower is not used any more
 			continue
@@ -141,24 +226,23 @@ func TestAbortBesideHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for range maxReading {
-		f.busy <- struct{}{} // as reads that hang
-		f.deep <- struct{}{}
+	for n := range maxReading {
+		for _, g := range []*gate{f.busy, f.deep} { // as reads that hang
+			if err := g.enter(t.Context(), fmt.Sprint(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if r, err := f.Abort("b", journal.Request{Actor: "ada"}); err != nil || r.Requested == nil || r.Requested.Actor != "ada" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	f.slow = 20 * time.Millisecond
-	if _, err := f.Config("a"); pawl.KindOf(err) != pawl.Unavailable || !strings.HasPrefix(err.Error(), "8 earlier reads") {
-		t.Errorf("a read without a slot: %v", err)
-	}
-	for range maxReading {
-		<-f.busy
-		<-f.deep
+	if _, err := f.Config("a"); pawl.KindOf(err) != pawl.Unavailable || !strings.HasPrefix(err.Error(), "earlier reads") {
+		t.Errorf("a read without a place: %v", err)
 	}
 }
 
-// TestFault: a read that panics is an error of its caller, and its slot is free again.
+// TestFault: a read that panics is an error of its caller, and its place is free again.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	f, err := Open(t.TempDir())
@@ -166,12 +250,12 @@ func TestFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	_, err = inTime(f, f.deep, func(*progress) (int, error) { panic("a fault") })
+	_, err = inTime(t.Context(), f, f.deep, "a", func(*progress) (int, error) { panic("a fault") })
 	if pawl.KindOf(err) != pawl.Internal || !strings.Contains(err.Error(), "a fault") {
 		t.Error(err)
 	}
-	for range maxReading {
-		f.deep <- struct{}{}
+	if f.deep.total != 0 {
+		t.Errorf("%d reads go on", f.deep.total)
 	}
 }
 
@@ -194,7 +278,7 @@ func TestSlowFolder(t *testing.T) {
 		}
 		defer f.Close()
 		f.hold = func(string) { time.Sleep(f.slow * 2 / 3) }
-		if all, err := f.List(); err != nil || len(all) != 4 {
+		if all, err := f.List(t.Context()); err != nil || len(all) != 4 {
 			t.Errorf("a list that goes on: %d runs, %v", len(all), err)
 		}
 	})
@@ -222,7 +306,7 @@ func TestSlowFolder(t *testing.T) {
 		"intervals": func(p *progress) error { follower.apart = 0; _, err := follower.intervals(p, &Piece{}); return err },
 	} {
 		p := &progress{}
-		if err := errors.Join(follower.reader.From(0), follower.records.From(0), read(p)); err != nil || p.last.Load() == nil {
+		if err := errors.Join(follower.reader.From(0), follower.records.From(0, p.made), read(p)); err != nil || p.last.IsZero() {
 			t.Errorf("%s: no progress is noted, %v", name, err)
 		}
 	}
@@ -232,8 +316,8 @@ func TestSlowFolder(t *testing.T) {
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &Folder{slow: time.Second, deep: make(chan struct{}, 1)}
-		n, err := inTime(f, f.deep, func(p *progress) (n int, err error) {
+		f := &Folder{slow: time.Second, deep: newGate()}
+		n, err := inTime(t.Context(), f, f.deep, "a", func(p *progress) (n int, err error) {
 			for range 4 {
 				time.Sleep(f.slow * 2 / 3)
 				p.made()
