@@ -400,26 +400,41 @@ func closeAll(fds []int32) {
 }
 
 // announce reports when all threads have begun: soon, when now is called first, or when it is
-// stopped. A thread that has not begun by then does so later than that.
+// stopped. A thread that has not begun by then does so later than that. After that it does nothing: what runs beside the
+// threads takes the processor from them, also in the middle of an operation that holds a lock of the system.
 func (r *run) announce(emit func(*enginepb.EngineFrame)) (now, stop func()) {
-	var once sync.Once
-	now = func() {
-		once.Do(func() {
-			s, _ := r.begun()
-			emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
-		})
-	}
-	stopTicking := each(time.Millisecond, func() {
-		if _, n := r.begun(); n == len(r.threads) {
-			now()
+	now = sync.OnceFunc(func() {
+		s, _ := r.begun()
+		emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
+	})
+	done := make(chan struct{})
+	var over sync.WaitGroup
+	over.Go(func() {
+		for wait := time.Duration(r.start - r.clock.now()); r.hasBegun() < len(r.threads); wait = lookForBegin {
+			select {
+			case <-time.After(max(wait, lookForBegin)):
+			case <-done:
+				return
+			}
 		}
+		now()
 	})
 	return now, func() {
-		stopTicking()
-		if _, n := r.begun(); n > 0 { // the run may have ended before its start
+		close(done)
+		over.Wait()
+		if r.hasBegun() > 0 { // the run may have ended before its start
 			now()
 		}
 	}
+}
+
+// lookForBegin is how often it is looked whether all threads have begun.
+const lookForBegin = time.Millisecond
+
+// hasBegun returns how many threads have begun.
+func (r *run) hasBegun() int {
+	_, n := r.begun()
+	return n
 }
 
 // begun returns when the threads have begun, and how many have.
