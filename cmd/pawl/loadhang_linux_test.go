@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -121,4 +122,56 @@ func TestServerBesideHangs(t *testing.T) {
 	if command.ProcessState.ExitCode() < 0 {
 		t.Errorf("%s: %s", command.ProcessState, said.String())
 	}
+}
+
+// TestAgentBesideHangs: the folder of an agent hangs in the kernel while a load runs there. The agent still responds, Ctrl-C
+// ends the run in time though neither the engine nor the cleanup gets anywhere, and what is left is said. It is
+// deleted once the folder is back and the agent starts again (L5).
+func TestAgentBesideHangs(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "pawl-h-") // short: it has a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		t.Fatal(err)
+	}
+	root, file, socket := filepath.Join(dir, "root"), filepath.Join(dir, "load.yaml"), "unix:"+filepath.Join(dir, "s")
+	const load = "{name: hangs, files: [{name: data, count: 4, size: 64KiB}], mix: [{operation: read}, {operation: write}], rate: 200, duration: 1h, interval: 100ms, timeouts: {prepare: 2s}, start: {delay: 10ms}}"
+	if err := errors.Join(os.Mkdir(root, 0o755), os.WriteFile(file, []byte(load), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, "sqlite://"+filepath.Join(dir, "pawl.db"))
+	args := []string{"agent", "--listen", socket, "--root", root, "--state-dir", filepath.Join(dir, "state")}
+	command := exec.Command(f.bin, args...)
+	p := hangtest.Start(t, command)
+	f.until("the agent serves", func() bool { return exec.Command(f.bin, "agent", "show", socket).Run() == nil })
+	run := f.start("load", "run", file, "--agents", socket, "--out", filepath.Join(dir, "out"))
+	f.until("the load runs", func() bool { return strings.Contains(f.say("agent", "show", socket), "RUNNING") })
+	p.Hang(root)
+	f.until("operations hang", func() bool { return p.Hanging() > 0 })
+	if err := run.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := run.Wait(); err == nil || run.ProcessState.ExitCode() != 130 || time.Since(begun) > 20*time.Second {
+		t.Errorf("the run ended after %s: %v: %s", time.Since(begun), err, run.Stderr)
+	}
+	if said := f.say("agent", "show", socket); !strings.Contains(said, "ABORTED") || !strings.Contains(said, "in a system call that does not return") {
+		t.Errorf("the agent shows\n%s", said)
+	}
+	if said := f.say("load", "report", filepath.Join(dir, "out")); !strings.Contains(said, "the cleanup made no progress for 2s and was ended; the next start of the agent goes on with it") {
+		t.Errorf("the report is\n%s", said)
+	}
+	p.Release()
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait() // it has left files
+	f.start(args...)
+	f.until("what was left is deleted", func() bool {
+		left, err := os.ReadDir(root)
+		return err == nil && len(left) == 0
+	})
 }

@@ -52,8 +52,8 @@ type response struct {
 
 // byName are the calls that have a folder and a name beneath it; byFile are those that have an open file.
 var (
-	byName = []uint32{unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_NEWFSTATAT, unix.SYS_STATX}
-	byFile = []uint32{unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_GETDENTS64}
+	byName = []uint32{unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_NEWFSTATAT, unix.SYS_STATX, unix.SYS_UNLINKAT}
+	byFile = []uint32{unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_GETDENTS64}
 )
 
 // Start starts a command, which is killed when the test ends.
