@@ -86,6 +86,7 @@ func TestHangAtOnce(t *testing.T) {
 			t.Errorf("another run, meanwhile: %v, after %s", err, took)
 		}
 		all.Wait()
+		synctest.Wait()
 		if f.deep.hung != maxOfRun || f.deep.total != 0 {
 			t.Errorf("%d reads hang, and %d go on", f.deep.hung, f.deep.total)
 		}
@@ -112,6 +113,7 @@ func TestManyHang(t *testing.T) {
 				return none, nil
 			})
 		}
+		synctest.Wait()
 		if pawl.KindOf(last) != pawl.Unavailable || !strings.HasPrefix(last.Error(), "64 earlier reads") || f.deep.hung != maxHanging {
 			t.Errorf("%v, %d hang", last, f.deep.hung)
 		}
@@ -136,6 +138,7 @@ func TestGivenUp(t *testing.T) {
 			t.Errorf("%v, %d", err, f.busy.total)
 		}
 		time.Sleep(f.slow)
+		synctest.Wait()
 		if f.busy.total != 0 || !f.busy.hangsIn("a") || f.busy.hangsIn("") {
 			t.Errorf("%+v", f.busy)
 		}
@@ -194,12 +197,12 @@ func TestHangLater(t *testing.T) {
 			t.Errorf("%s of a file that hangs: %v", name, err)
 		}
 	}
+	f.slow = time.Minute
 	if all, err := f.List(t.Context()); err != nil || len(all) != 2 || all[0].State == Damaged || all[1].State == Damaged {
 		t.Errorf("the list: %+v, %v", all, err)
 	}
 	on.Store(false)
 	close(hang)
-	f.slow = time.Minute
 	for f.deep.hangsIn("a") || f.deep.hangsIn("b") || f.aborts.hangsIn("b") {
 		runtime.Gosched()
 	}
