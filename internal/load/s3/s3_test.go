@@ -522,7 +522,9 @@ func TestTroubles(t *testing.T) {
 				}
 				return s3test.None
 			})
-			c := s3test.Client(t, url, func(c *s3.Config) { c.Timeout = 300 * time.Millisecond })
+			c := s3test.Client(t, url)
+			store := s3.StoreOf(c)
+			long := store.Timeout
 			key, body := name, contents(6<<20)
 			calls := map[string]func() error{
 				"get": func() error { _, err := get(c, key, 5, 1<<19, 1<<19); return err },
@@ -538,10 +540,14 @@ func TestTroubles(t *testing.T) {
 					continue
 				}
 				on.Store(true)
+				if test.trouble == s3test.Stall {
+					store.Timeout = 300 * time.Millisecond
+				}
 				if err := f(); s3.KindOf(err) != test.kind {
 					t.Errorf("%s: %v", call, err)
 				}
 				on.Store(false)
+				store.Timeout = long
 				if err := f(); err != nil {
 					t.Errorf("%s after the trouble: %v", call, err)
 				}
