@@ -26,7 +26,7 @@ type content struct {
 
 // newContent returns a content of which the given percentage compresses away.
 func newContent(seed uint64, compressible, most int) (*content, error) {
-	base, err := alignedBuffer(period + most + 2*page)
+	base, err := alignedBuffer(period+most+2*page, most)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +80,29 @@ func (c *content) verify(got []byte, file uint64, offset int64, zeros bool) erro
 
 func isZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// alignedBuffer returns memory that begins at a page and that the collector of garbage leaves alone.
-func alignedBuffer(n int) ([]byte, error) {
-	b, err := unix.Mmap(-1, 0, (max(n, 1)+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+const (
+	hugePage  = 2 << 20
+	hugeBlock = 1 << 20 // from this size on blocks are in huge pages
+)
+
+// alignedBuffer returns n bytes or more of memory for blocks of a size, which begin at a page and which the collector of
+// garbage leaves alone. That of large blocks is of huge pages, where the system has such: a device takes a block in as
+// many pieces as are contiguous in memory, a request has 254 of them at most, for example, and how long a block takes
+// would depend on how fragmented the memory of the machine is.
+func alignedBuffer(n, block int) ([]byte, error) {
+	unit, populate := page, unix.MAP_POPULATE
+	if block >= hugeBlock {
+		unit, populate = hugePage, 0
+	}
+	b, err := unix.Mmap(-1, 0, (max(n, 1)+unit-1)/unit*unit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|populate)
 	if err != nil {
 		return nil, fmt.Errorf("allocate a buffer of %d bytes: %w", n, err)
+	}
+	if populate == 0 {
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // without huge pages, others do
+		for at := 0; at < len(b); at += page {
+			b[at] = 0
+		}
 	}
 	return b, nil
 }

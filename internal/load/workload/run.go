@@ -151,12 +151,12 @@ func (t *thread) equip(shared *opened) (err error) {
 	if t.layout.test.Engine == spec.Uring {
 		t.rides = make([][]byte, t.layout.test.Depth)
 		for i := range t.rides {
-			if t.rides[i], err = alignedBuffer(shared.longest); err != nil {
+			if t.rides[i], err = alignedBuffer(shared.longest, shared.longest); err != nil {
 				return err
 			}
 		}
 	}
-	t.buffer, err = alignedBuffer(shared.longest)
+	t.buffer, err = alignedBuffer(shared.longest, shared.longest)
 	return err
 }
 
