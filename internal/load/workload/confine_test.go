@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -246,4 +247,48 @@ func TestFullDisk(t *testing.T) {
 	if _, faults := Plan(t.Context(), job); len(faults) > 0 {
 		t.Errorf("a sparse file takes no space: %v", faults)
 	}
+}
+
+// TestForbidden: a file system that becomes read-only, or a folder that may not be written, ends a run with its first
+// error, whatever its budget: every further operation would fail, too (L9, pain 17).
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	job := newJob(t, "{name: forbidden, files: [{name: data}], mix: [{operation: create, block: 1KiB}], duration: 1h, errors: {percent: 100}}")
+	if mounted := syscall.Mount("pawl-test", job.Root, "tmpfs", 0, "size=12m") == nil; mounted {
+		t.Cleanup(func() { _ = syscall.Unmount(job.Root, syscall.MNT_DETACH) })
+	}
+	p := start(t, job)
+	p.prepare()
+	folder := filepath.Join(job.Root, "load", job.RunID)
+	class := "read_only"
+	back := func() error { return syscall.Mount("", job.Root, "", syscall.MS_REMOUNT, "") }
+	if syscall.Mount("", job.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") != nil { // who may not mount may not write, either
+		class, back = "permission", func() error { return forbid(folder, 0o755) }
+		if err := forbid(folder, 0o555); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.run(soon())
+	_, _, f := p.finished()
+	errs := map[string]uint64{}
+	for _, o := range f.GetTotals() {
+		errs = o.GetErrors()
+	}
+	if f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_PERMISSION || len(errs) != 1 || errs[class] != 1 {
+		t.Errorf("%v, %v", errs, f)
+	}
+	if err := back(); err != nil {
+		t.Fatal(err)
+	}
+	left(t, job, p.clean())
+}
+
+// forbid sets the mode of a folder and of those in it.
+func forbid(folder string, mode fs.FileMode) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, mode)
+		}
+		return err
+	})
 }
