@@ -5,6 +5,7 @@ package workload
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -253,20 +254,36 @@ func TestFullDisk(t *testing.T) {
 // error, whatever its budget: every further operation would fail, too (L9, pain 17).
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	job := newJob(t, "{name: forbidden, files: [{name: data}], mix: [{operation: create, block: 1KiB}], duration: 1h, errors: {percent: 100}}")
-	if mounted := syscall.Mount("pawl-test", job.Root, "tmpfs", 0, "size=12m") == nil; mounted {
-		t.Cleanup(func() { _ = syscall.Unmount(job.Root, syscall.MNT_DETACH) })
+	t.Run("permission", func(t *testing.T) {
+		t.Parallel()
+		job := forbiddenJob(t)
+		folder := filepath.Join(job.Root, "load", job.RunID)
+		testForbidden(t, job, start(t, job, withoutRights+"=1"), func() error { return forbid(folder, 0o555) }, func() error { return forbid(folder, 0o755) })
+	})
+	job := forbiddenJob(t)
+	if syscall.Mount("pawl-test", job.Root, "tmpfs", 0, "size=12m") != nil {
+		return // who may not mount has seen the error of a folder
 	}
-	p := start(t, job)
-	p.prepare()
-	folder := filepath.Join(job.Root, "load", job.RunID)
-	class := "read_only"
-	back := func() error { return syscall.Mount("", job.Root, "", syscall.MS_REMOUNT, "") }
-	if syscall.Mount("", job.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") != nil { // who may not mount may not write, either
-		class, back = "permission", func() error { return forbid(folder, 0o755) }
-		if err := forbid(folder, 0o555); err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() { _ = syscall.Unmount(job.Root, syscall.MNT_DETACH) })
+	t.Run("read_only", func(t *testing.T) {
+		remount := func(flags uintptr) func() error {
+			return func() error { return syscall.Mount("", job.Root, "", syscall.MS_REMOUNT|flags, "") }
 		}
+		testForbidden(t, job, start(t, job), remount(syscall.MS_RDONLY), remount(0))
+	})
+}
+
+func forbiddenJob(t *testing.T) Job {
+	return newJob(t, "{name: forbidden, files: [{name: data}], mix: [{operation: create, block: 1KiB}], duration: 10s, errors: {percent: 100}}")
+}
+
+// testForbidden runs a job whose folder may not be written once it is prepared. The test is named as the class of the
+// errors.
+func testForbidden(t *testing.T, job Job, p *process, forbid, allow func() error) {
+	t.Helper()
+	p.prepare()
+	if err := forbid(); err != nil {
+		t.Fatal(err)
 	}
 	p.run(soon())
 	_, _, f := p.finished()
@@ -274,10 +291,10 @@ func TestForbidden(t *testing.T) {
 	for _, o := range f.GetTotals() {
 		errs = o.GetErrors()
 	}
-	if f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_PERMISSION || len(errs) != 1 || errs[class] != 1 {
+	if f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_PERMISSION || len(errs) != 1 || errs[path.Base(t.Name())] != 1 {
 		t.Errorf("%v, %v", errs, f)
 	}
-	if err := back(); err != nil {
+	if err := allow(); err != nil {
 		t.Fatal(err)
 	}
 	left(t, job, p.clean())
