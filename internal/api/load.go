@@ -316,22 +316,18 @@ func (s *Service) abortLoadRun(ctx context.Context, in *struct {
 	return &body[LoadRun]{LoadRunOf(&r)}, nil
 }
 
-// How many results are evaluated at once, in all and of one run: each is read into memory.
+// How many reports and comparisons are made at once, in all and of one run: the results are read into memory.
 const maxEvaluated, maxEvaluatedOfRun = 3, 2
 
-// evaluated evaluates the result of a run, which has a place until done is called.
-func (s *Service) evaluated(f *results.Folder, run string) (r *report.Report, done func(), err error) {
-	done, ok, _ := s.evaluating.take(run)
+// evaluate takes a place for the evaluation of runs until done is called.
+func (s *Service) evaluate(runs ...string) (done func(), err error) {
+	done, ok, _ := s.evaluating.take(slices.Compact(runs)...)
 	if !ok {
-		p := Problemf(SlugRateLimited, "%d results of loads are being evaluated, or %d of run %.50q, as many as may at once", maxEvaluated, maxEvaluatedOfRun, run)
+		p := Problemf(SlugRateLimited, "%d reports and comparisons of loads are being made, or %d of one of the runs, as many as may at once", maxEvaluated, maxEvaluatedOfRun)
 		p.RetryAfter = time.Second
-		return nil, nil, p
+		return nil, p
 	}
-	if r, err = f.Report(run); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return r, done, nil
+	return done, nil
 }
 
 // How many journals, trails and intervals are read at once, in all and of one run: they may be long.
@@ -346,16 +342,19 @@ func (s *Service) compareLoadRuns(_ context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	a, done, err := s.evaluated(f, in.A)
+	done, err := s.evaluate(in.A, in.B)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	b, done, err := s.evaluated(f, in.B)
+	a, err := f.Report(in.A)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	b, err := f.Report(in.B)
+	if err != nil {
+		return nil, err
+	}
 	c, err := report.Compare(a, b, in.Force)
 	if err != nil {
 		return nil, err
@@ -392,11 +391,15 @@ func (s *Service) loadPage(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, done, err := s.evaluated(f, name)
+	done, err := s.evaluate(name)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	r, err := f.Report(name)
+	if err != nil {
+		return nil, err
+	}
 	var page bytes.Buffer
 	err = r.WriteHTML(&page)
 	return page.Bytes(), err

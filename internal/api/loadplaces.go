@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// places bounds how many load runs are read at once in a way that takes much memory or long: in all, and of one run,
+// places bounds how often load runs are read at once in a way that takes much memory or long: in all, and of one run,
 // so that one whose files hang leaves places to the others.
 type places struct {
 	most, ofRun int
@@ -20,19 +20,26 @@ func newPlaces(most, ofRun int) *places {
 	return &places{most: most, ofRun: ofRun, taken: map[string]int{}, changed: make(chan struct{})}
 }
 
-// take takes a place for a run until done is called, if there is one.
-func (p *places) take(run string) (done func(), ok bool, changed <-chan struct{}) {
+// take takes a place until done is called, if there is one. It is one of each of the runs, which are read together: who
+// had one of them and waited for the next would keep it from others that do the same.
+func (p *places) take(runs ...string) (done func(), ok bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.total >= p.most || p.taken[run] >= p.ofRun {
+	full := p.total >= p.most
+	for _, run := range runs {
+		full = full || p.taken[run] >= p.ofRun
+	}
+	if full {
 		return nil, false, p.changed
 	}
 	p.total++
-	p.taken[run]++
-	return func() { p.leave(run) }, true, nil
+	for _, run := range runs {
+		p.taken[run]++
+	}
+	return func() { p.leave(runs) }, true, nil
 }
 
-// wait is take once there is a place, unless ctx ends before.
+// wait is take once there is a place, unless ctx ends before. Those that wait have no order.
 func (p *places) wait(ctx context.Context, run string) (done func(), err error) {
 	for {
 		done, ok, changed := p.take(run)
@@ -47,12 +54,14 @@ func (p *places) wait(ctx context.Context, run string) (done func(), err error) 
 	}
 }
 
-func (p *places) leave(run string) {
+func (p *places) leave(runs []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total--
-	if p.taken[run]--; p.taken[run] == 0 {
-		delete(p.taken, run)
+	for _, run := range runs {
+		if p.taken[run]--; p.taken[run] == 0 {
+			delete(p.taken, run)
+		}
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})
