@@ -21,8 +21,9 @@ type loads struct {
 	list func(context.Context) ([]results.Run, error)
 
 	mu   sync.Mutex // guards the fields below
-	at   time.Time  // of the last list
+	at   time.Time  // when the last list was there, or had failed
 	runs []results.Run
+	err  error
 }
 
 // WatchLoads adds the metrics of a folder of load runs, which scrapes list. list returns when ctx ends, whatever the file
@@ -31,22 +32,19 @@ func (m *Metrics) WatchLoads(list func(context.Context) ([]results.Run, error)) 
 	m.registry.MustRegister(&loads{list: list})
 }
 
-// read returns the runs, at most a second ago.
+// read returns the runs, or why they cannot be listed, at most a second ago. So scrapes that come at the same time wait
+// for one list.
 func (l *loads) read() ([]results.Run, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.at.IsZero() && time.Since(l.at) < fresh {
-		return l.runs, nil
+		return l.runs, l.err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	l.at = time.Time{}
-	runs, err := l.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l.runs, l.at = runs, time.Now()
-	return runs, nil
+	l.runs, l.err = l.list(ctx)
+	l.at = time.Now()
+	return l.runs, l.err
 }
 
 // Describe implements prometheus.Collector.
