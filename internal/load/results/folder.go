@@ -36,13 +36,21 @@ const (
 type Folder struct {
 	root   *os.Root
 	slow   time.Duration
-	busy   *gate             // of those that read runs and lists
+	busy   *gate             // of those that read runs in short, as lists do
 	deep   *gate             // of those that read what is in a run
 	aborts *gate             // of those that end a run
 	hold   func(file string) // tests have a file hang in it, which is about to be read; nil: none does
 
-	mu   sync.Mutex // guards runs; nobody reads files while holding it
+	mu   sync.Mutex // guards the fields below; nobody reads files while holding it
 	runs map[string]*known
+	next *list // that is being made; nil: none is
+}
+
+// A list is one of all runs, for all who ask while it is made.
+type list struct {
+	made chan struct{} // closed once it is, and then the others do not change
+	runs []Run
+	err  error
 }
 
 // known is what is known of a run from earlier.
@@ -107,38 +115,88 @@ func valid(name string) bool {
 		utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// List returns the runs, newest first, those of one time by their names. It is an error of kind
-// pawl.Unavailable if the file system hangs, or ctx ends; a run that is known to hang is damaged.
+// List returns the runs, newest first, those of one time by their names. Those who ask at the same time share one list:
+// it may have begun before. A run that hangs is damaged. It is an error of kind pawl.Unavailable if the folder itself
+// hangs, too many runs do, or ctx ends; then the list is made nevertheless, for those who ask next.
 func (f *Folder) List(ctx context.Context) ([]Run, error) {
-	return inTime(ctx, f, f.busy, "", f.list)
+	l := f.making()
+	select {
+	case <-l.made:
+		return slices.Clone(l.runs), l.err
+	case <-ctx.Done():
+		return nil, hangs("the load runs cannot be listed in time")
+	}
 }
 
-func (f *Folder) list(p *progress) ([]Run, error) {
-	names, err := f.names()
+// making returns the list that is being made.
+func (f *Folder) making() *list {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		l := &list{made: make(chan struct{})}
+		f.next = l
+		go func() {
+			l.runs, l.err = f.list()
+			f.mu.Lock()
+			f.next = nil
+			f.mu.Unlock()
+			close(l.made)
+		}()
+	}
+	return f.next
+}
+
+// list makes a list. It reads some runs at once, so that one that is slow or hangs holds up few others.
+func (f *Folder) list() ([]Run, error) {
+	names, err := inTime(context.Background(), f, f.busy, "", func(*progress) (map[string]bool, error) { return f.names() })
 	if err != nil {
 		return nil, err
 	}
-	var all []Run
+	var (
+		mu   sync.Mutex // guards all and errs
+		all  []Run
+		errs error
+		on   sync.WaitGroup
+	)
+	places := make(chan struct{}, maxListed)
 	for name := range names {
-		if f.busy.hangsIn(name) {
-			all = append(all, Run{Name: name, State: Damaged, Reason: hangsReason})
-			continue
-		}
-		p.reads(name)
-		r, err := f.run(p, name)
-		p.made()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
+		places <- struct{}{}
+		on.Go(func() {
+			defer func() { <-places }()
+			r, err := f.listed(name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				all = append(all, r)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				errs = err
+			}
+		})
+	}
+	on.Wait()
+	if errs != nil {
+		return nil, errs
 	}
 	f.forget(names)
 	slices.SortFunc(all, func(a, b Run) int { return cmp.Compare(a.Place(), b.Place()) })
 	return all, nil
 }
+
+// listed reads a run for a list, which waits for a place as long as it takes.
+func (f *Folder) listed(name string) (Run, error) {
+	if err := f.busy.enter(context.Background(), name); errors.Is(err, errTooMany) {
+		return Run{}, err
+	} else if err != nil {
+		return hanging(name), nil
+	}
+	r, err := entered(context.Background(), f, f.busy, name, func(p *progress) (Run, error) { return f.run(p, name) })
+	if pawl.KindOf(err) == pawl.Unavailable {
+		return hanging(name), nil
+	}
+	return r, err
+}
+
+func hanging(name string) Run { return Run{Name: name, State: Damaged, Reason: hangsReason} }
 
 // names returns the names that runs may have. It reads the folder alone: what is in it may hang.
 func (f *Folder) names() (map[string]bool, error) {

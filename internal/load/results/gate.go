@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	maxReading = 8                // reads of a kind at once: of runs and lists, of what is in runs, and requests to end runs
+	maxReading = 8                // reads of a kind at once: of runs in short, of what is in runs, and requests to end runs
 	maxOfRun   = 4                // of them of one run
-	maxHanging = 64               // reads of a kind that hang: each has a thread
+	maxListed  = 4                // of them for lists
+	maxHanging = 64               // runs that hang, for reads of a kind: each has up to maxOfRun threads
 	slow       = 10 * time.Second // how long a read lasts without progress until it hangs
 )
 
 // A gate bounds the reads of a kind. A read that makes no progress for too long hangs: it is given up, though it goes on,
 // and leaves its place to others. Until it has returned, no other read of its run begins. So a run that hangs holds up
-// the others no longer than it takes to find that out.
+// the others no longer than it takes to find that out. Reads that wait for a place have no order.
 type gate struct {
 	mu      sync.Mutex     // guards the fields below
-	reads   map[string]int // by run; those of lists by ""
+	reads   map[string]int // by run; those of the folder itself by ""
 	total   int            // of them
 	hanging map[string]int // reads that hang, by run
-	hung    int            // all of them
 	changed chan struct{}  // closed, and made anew, when a read has returned or hangs
 }
 
@@ -61,11 +61,14 @@ func (g *gate) refuses(run string) error {
 		return hangs("an earlier list of the load runs has not ended")
 	case g.hanging[run] > 0:
 		return hangs("an earlier read of run %.50q has not ended", run)
-	case g.hung >= maxHanging:
-		return hangs("%d earlier reads of the folder of load runs have not ended", g.hung)
+	case len(g.hanging) >= maxHanging:
+		return errTooMany
 	}
 	return nil
 }
+
+// errTooMany is the error of all other runs once too many hang.
+var errTooMany = hangs("earlier reads of %d load runs have not ended", maxHanging)
 
 func hangs(format string, args ...any) error {
 	return &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf(format, args...), Hint: "its file system may hang, or is slow"}
@@ -104,9 +107,7 @@ func (g *gate) giveUp(p *progress) {
 	if p.returned {
 		return
 	}
-	p.in = p.where()
-	g.hanging[p.in]++
-	g.hung++
+	g.hanging[p.run]++
 	close(p.hangs)
 	g.leave(p.run)
 }
@@ -118,8 +119,7 @@ func (g *gate) end(p *progress) {
 	p.returned = true
 	select {
 	case <-p.hangs:
-		g.hung--
-		decrease(g.hanging, p.in)
+		decrease(g.hanging, p.run)
 		g.tell()
 	default:
 		g.leave(p.run)
@@ -128,15 +128,13 @@ func (g *gate) end(p *progress) {
 
 // A progress is a read, and how far it is.
 type progress struct {
-	run   string        // "" of a list
+	run   string        // "" of the folder itself
 	hangs chan struct{} // closed once it hangs
 
-	returned bool   // guarded by the gate
-	in       string // the run in which it hangs; guarded by the gate
+	returned bool // guarded by the gate
 
 	mu    sync.Mutex // guards the fields below
 	last  time.Time  // when the last data came
-	at    string     // the run that a list reads
 	timer *time.Timer
 }
 
@@ -145,23 +143,6 @@ func (p *progress) made() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = time.Now()
-}
-
-// reads notes which run a list reads now.
-func (p *progress) reads(run string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at = run
-}
-
-// where returns the run that is being read.
-func (p *progress) where() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.at != "" {
-		return p.at
-	}
-	return p.run
 }
 
 // watch has the gate give the read up once there was no progress for a time.
@@ -190,16 +171,22 @@ func (p *progress) goesOn(slow time.Duration) bool {
 // inTime returns what a read of a run does, or an error of kind pawl.Unavailable if it hangs, another one of the run
 // does, there is no place for it in time, or ctx ends. A panic of it is an error of kind pawl.Internal.
 func inTime[T any](ctx context.Context, f *Folder, g *gate, run string, read func(*progress) (T, error)) (T, error) {
+	soon, cancel := context.WithTimeout(ctx, f.slow)
+	defer cancel()
+	if err := g.enter(soon, run); err != nil {
+		var none T
+		return none, err
+	}
+	return entered(ctx, f, g, run, read)
+}
+
+// entered is inTime for a read that has its place.
+func entered[T any](ctx context.Context, f *Folder, g *gate, run string, read func(*progress) (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
 	}
 	var none T
-	soon, cancel := context.WithTimeout(ctx, f.slow)
-	defer cancel()
-	if err := g.enter(soon, run); err != nil {
-		return none, err
-	}
 	p, done := &progress{run: run, hangs: make(chan struct{})}, make(chan result, 1)
 	p.watch(g, f.slow)
 	go func() {

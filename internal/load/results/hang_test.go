@@ -35,8 +35,9 @@ func TestHang(t *testing.T) {
 	defer f.Close()
 	f.slow = 20 * time.Millisecond
 	reads := f.locked("a") // as if the file system did not let it go on
-	if _, err := f.List(t.Context()); pawl.KindOf(err) != pawl.Unavailable {
-		t.Errorf("a list that hangs: %v", err)
+	all, err := f.List(t.Context())
+	if err != nil || len(all) != 2 || all[0].Name != "b" || all[0].State != Completed || all[1].State != Damaged || all[1].Reason != hangsReason {
+		t.Errorf("the list that finds it: %+v, %v", all, err)
 	}
 	f.slow = time.Hour
 	for range maxReading {
@@ -44,7 +45,7 @@ func TestHang(t *testing.T) {
 			t.Errorf("a run that hangs: %v", err)
 		}
 	}
-	all, err := f.List(t.Context())
+	all, err = f.List(t.Context())
 	if err != nil || len(all) != 2 || all[0].Name != "b" || all[0].State != Completed || all[1].State != Damaged || all[1].Reason != hangsReason {
 		t.Errorf("a list beside it: %+v, %v", all, err)
 	}
@@ -87,62 +88,126 @@ func TestHangAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		if f.deep.hung != maxOfRun || f.deep.total != 0 {
-			t.Errorf("%d reads hang, and %d go on", f.deep.hung, f.deep.total)
+		if f.deep.hanging["a"] != maxOfRun || f.deep.total != 0 {
+			t.Errorf("%d reads hang, and %d go on", f.deep.hanging["a"], f.deep.total)
 		}
 		if took, err := read("a", never); pawl.KindOf(err) != pawl.Unavailable || took > 0 {
 			t.Errorf("one more: %v, after %s", err, took)
 		}
 		close(hang)
 		synctest.Wait()
-		if _, err := read("a", never); err != nil || f.deep.hung != 0 || len(f.deep.hanging)+len(f.deep.reads) > 0 {
+		if _, err := read("a", never); err != nil || len(f.deep.hanging)+len(f.deep.reads) > 0 {
 			t.Errorf("afterwards: %v, %+v", err, f.deep)
 		}
 	})
 }
 
-// TestManyHang: reads that hang are not more than threads may be.
+// TestManyHang: runs that hang are not more than there may be threads for, and several reads of one count once.
 func TestManyHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &Folder{slow: time.Second, deep: newGate()}
-		hang, last := make(chan struct{}), error(nil)
-		for n := range maxHanging + 1 {
-			_, last = inTime(t.Context(), f, f.deep, fmt.Sprint(n), func(*progress) (none struct{}, err error) {
+		hang := make(chan struct{})
+		read := func(run int) error {
+			_, err := inTime(t.Context(), f, f.deep, fmt.Sprint(run), func(*progress) (none struct{}, err error) {
 				<-hang
 				return none, nil
 			})
+			return err
+		}
+		var all sync.WaitGroup
+		for n := range 2 * maxHanging {
+			all.Go(func() { _ = read(n / 2) })
+			if n%maxReading == maxReading-1 {
+				all.Wait()
+			}
 		}
 		synctest.Wait()
-		if pawl.KindOf(last) != pawl.Unavailable || !strings.HasPrefix(last.Error(), "64 earlier reads") || f.deep.hung != maxHanging {
-			t.Errorf("%v, %d hang", last, f.deep.hung)
+		if err := read(maxHanging); !errors.Is(err, errTooMany) || len(f.deep.hanging) != maxHanging || f.deep.hanging["0"] != 2 {
+			t.Errorf("%v, %v hang", err, f.deep.hanging)
 		}
 		close(hang)
 	})
 }
 
-// TestGivenUp: a list whose caller waits no longer keeps its place until it returns, or hangs.
-func TestGivenUp(t *testing.T) {
+// TestRunsThatHang: a list has all runs, though more of them hang than it reads at once, and those that hang as damaged; the
+// next one does not wait for them (L7).
+func TestRunsThatHang(t *testing.T) {
 	t.Parallel()
+	dir := t.TempDir()
+	for n := range 10 {
+		resultstest.Write(t, dir, fmt.Sprint(n), n, 1, resultstest.File)
+	}
 	synctest.Test(t, func(t *testing.T) {
-		f := &Folder{slow: 10 * time.Second, busy: newGate()}
-		hang := make(chan struct{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := inTime(ctx, f, f.busy, "", func(p *progress) (none struct{}, err error) {
-			p.reads("a")
-			<-hang
-			return none, nil
-		})
-		if pawl.KindOf(err) != pawl.Unavailable || f.busy.total != 1 || f.busy.hangsIn("a") {
-			t.Errorf("%v, %d", err, f.busy.total)
+		f, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(f.slow)
-		synctest.Wait()
-		if f.busy.total != 0 || !f.busy.hangsIn("a") || f.busy.hangsIn("") {
-			t.Errorf("%+v", f.busy)
+		defer f.Close()
+		hang := make(chan struct{})
+		f.hold = func(file string) {
+			if file < "5" {
+				<-hang
+			}
+		}
+		for _, most := range []time.Duration{2 * f.slow, 0} {
+			begun := time.Now()
+			all, err := f.List(t.Context())
+			for _, r := range all {
+				if (r.State == Damaged) != (r.Name < "5") {
+					t.Errorf("run %s is %s", r.Name, r.State)
+				}
+			}
+			if err != nil || len(all) != 10 || time.Since(begun) > most {
+				t.Errorf("%d runs, %v, after %s", len(all), err, time.Since(begun))
+			}
+		}
+		f.busy.mu.Lock()
+		for n := range maxHanging {
+			f.busy.hanging[fmt.Sprint("other ", n)] = 1
+		}
+		f.busy.mu.Unlock()
+		if _, err := f.List(t.Context()); !errors.Is(err, errTooMany) {
+			t.Errorf("with too many that hang: %v", err)
 		}
 		close(hang)
+		synctest.Wait()
+	})
+}
+
+// TestGivenUp: lists whose callers wait no longer are made once, and to the end, for those that ask next (L7).
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const runs = 60
+	for n := range runs {
+		resultstest.Write(t, dir, fmt.Sprint(n), n, 1, resultstest.File)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		f.slow = time.Second
+		var reads atomic.Int32
+		f.hold = func(string) {
+			if n := reads.Add(1); n > maxListed {
+				t.Errorf("%d runs are being read", n)
+			}
+			time.Sleep(200 * time.Millisecond)
+			reads.Add(-1)
+		}
+		for range maxReading {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			if _, err := f.List(ctx); pawl.KindOf(err) != pawl.Unavailable {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if all, err := f.List(t.Context()); err != nil || len(all) != runs {
+			t.Errorf("%d runs, %v", len(all), err)
+		}
 	})
 }
 
