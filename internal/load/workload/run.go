@@ -148,16 +148,24 @@ func (t *thread) equip(shared *opened) (err error) {
 			}
 		}
 	}
+	return t.allocate(shared.longest)
+}
+
+// allocate allocates the buffers of the thread for blocks of a size, in whole pages: all in one piece, as huge pages are
+// larger than most blocks.
+func (t *thread) allocate(block int) (err error) {
+	rides := 0
 	if t.layout.test.Engine == spec.Uring {
-		t.rides = make([][]byte, t.layout.test.Depth)
-		for i := range t.rides {
-			if t.rides[i], err = alignedBuffer(shared.longest, shared.longest); err != nil {
-				return err
-			}
-		}
+		rides = t.layout.test.Depth
 	}
-	t.buffer, err = alignedBuffer(shared.longest, shared.longest)
-	return err
+	if t.memory, err = alignedBuffer((1+rides)*block, block); err != nil {
+		return err
+	}
+	t.buffer = t.memory[:block:block]
+	for i := range rides {
+		t.rides = append(t.rides, t.memory[(1+i)*block:(2+i)*block:(2+i)*block])
+	}
+	return nil
 }
 
 func (t *thread) openSet(s *set, flags int) ([]int32, error) {
@@ -381,11 +389,7 @@ func (r *run) release() {
 				c.free()
 			}
 		}
-		for _, b := range append(t.rides, t.buffer) {
-			if b != nil {
-				_ = unix.Munmap(b) // it is one that Mmap has returned
-			}
-		}
+		freeBuffer(t.memory)
 	}
 	for _, fds := range r.threads[0].leaves {
 		closeAll(fds)
