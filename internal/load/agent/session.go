@@ -316,7 +316,7 @@ func (s *session) disconnected() {
 // endOf returns why a stream was lost, in words for people.
 func endOf(err error) string {
 	if s := status.Convert(err); errors.Is(err, context.Canceled) || s.Code() == codes.Canceled {
-		return "the controller has closed it, or has died"
+		return "the controller has closed it, has died, or cannot be reached"
 	} else if s.Code() != codes.Unknown {
 		return s.Message()
 	}

@@ -231,8 +231,8 @@ func TestScenario7ConnectionLost(t *testing.T) {
 func TestEndOf(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]string{
-		status.Error(codes.Canceled, "context canceled"): "the controller has closed it, or has died",
-		context.Canceled: "the controller has closed it, or has died",
+		status.Error(codes.Canceled, "context canceled"): "the controller has closed it, has died, or cannot be reached",
+		context.Canceled: "the controller has closed it, has died, or cannot be reached",
 		status.Error(codes.Unavailable, "keepalive ping failed"): "keepalive ping failed",
 		errors.New("connection reset"):                           "connection reset",
 	} {
