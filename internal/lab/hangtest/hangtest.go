@@ -2,7 +2,7 @@
 
 // Package hangtest starts processes whose files hang: a system call on one does not return, as that of a network file
 // system whose server is gone, and its thread waits in the kernel until the test lets it go on or the process is killed.
-// No rights are needed, and no file system is mounted: the kernel asks the test about each such call (seccomp_unotify(2)).
+// No rights are needed but to read the memory of these processes, and no file system is mounted: the kernel asks the test about each such call (seccomp_unotify(2)).
 package hangtest
 
 import (
@@ -71,13 +71,27 @@ func Start(t *testing.T, c *exec.Cmd) *Process {
 		started <- err
 	}()
 	if err := <-started; err != nil {
-		t.Fatalf("%v; it needs Linux 5.5 or newer, and seccomp", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = c.Process.Kill() // it may have ended
 		_ = c.Wait()
 	})
+	if err := readable(c.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
 	return p
+}
+
+// readable returns an error unless the memory of a process that was started may be read, which has the names that its
+// calls are about.
+func readable(pid int) error {
+	var b [1]byte
+	_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 1}}, []unix.RemoteIovec{{Base: 1, Len: 1}}, 0)
+	if err == nil || errors.Is(err, unix.EFAULT) || errors.Is(err, unix.ESRCH) { // it may have ended
+		return nil
+	}
+	return fmt.Errorf("read the memory of a process (process_vm_readv): %w; set kernel.yama.ptrace_scope to 0 or 1, or run the test outside of the sandbox that refuses it", err)
 }
 
 // listen has the kernel ask about calls of this thread, and of the processes that it starts.
@@ -93,8 +107,12 @@ func listen() (int, error) {
 		return -1, fmt.Errorf("renounce privileges: %w", err)
 	}
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(&all)))
-	if errno != 0 {
-		return -1, fmt.Errorf("install a filter of system calls: %w", errno)
+	switch errno {
+	case 0:
+	case unix.EBUSY:
+		return -1, fmt.Errorf("install a filter of system calls: %w; another program is asked about the calls of this one already: run the test outside of its sandbox", errno)
+	default:
+		return -1, fmt.Errorf("install a filter of system calls: %w; it needs Linux 5.5 or newer with seccomp, and no sandbox without it, such as gVisor", errno)
 	}
 	unix.CloseOnExec(int(fd))
 	return int(fd), nil
@@ -105,15 +123,17 @@ func (p *Process) serve() {
 	defer unix.Close(p.listener)
 	for {
 		ready := []unix.PollFd{{Fd: int32(p.listener), Events: unix.POLLIN}}
-		if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) || ready[0].Revents&unix.POLLHUP != 0 {
+		if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) || ready[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 {
 			return
 		}
 		if ready[0].Revents&unix.POLLIN == 0 {
 			continue
 		}
 		var n notification
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(p.listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); errno != 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(p.listener), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); errno == unix.ENOENT || errno == unix.EINTR {
 			continue // a signal has ended the call meanwhile
+		} else if errno != 0 {
+			return
 		}
 		path := pathOf(&n)
 		p.mu.Lock()
