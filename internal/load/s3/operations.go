@@ -34,7 +34,7 @@ func (c *Client) get(began time.Time, key string, offset, n, want int64, buffer 
 	if n >= 0 {
 		q.headers = "Range: bytes=" + strconv.FormatInt(offset, 10) + "-" + strconv.FormatInt(offset+n-1, 10) + "\r\n"
 	}
-	r, err := c.do(context.Background(), q)
+	r, err := c.do(q)
 	if err != nil {
 		return 0, err
 	}
@@ -177,7 +177,7 @@ func (c *Client) create(key string) (upload string, err error) {
 
 func (c *Client) createOnce(key string) (upload string, err error) {
 	c.query = append(c.query[:0], "uploads="...)
-	r, err := c.do(context.Background(), call{method: http.MethodPost, key: key})
+	r, err := c.do(call{method: http.MethodPost, key: key})
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +216,7 @@ func (c *Client) complete(key, upload string, tags []string) error {
 	}
 	b.WriteString("</CompleteMultipartUpload>")
 	c.query = appendEscaped(append(c.query[:0], "uploadId="...), upload, false)
-	r, err := c.do(context.Background(), call{method: http.MethodPost, key: key, size: int64(b.Len()), fixed: []byte(b.String())})
+	r, err := c.do(call{method: http.MethodPost, key: key, size: int64(b.Len()), fixed: []byte(b.String())})
 	if err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (w *Walk) On(c *Client, next string) error {
 
 // page returns a list of what is in the bucket: a document whose root is an element of that name.
 func (c *Client) page(root string) ([]byte, error) {
-	r, err := c.do(context.Background(), call{method: http.MethodGet})
+	r, err := c.do(call{method: http.MethodGet})
 	if err != nil {
 		return nil, err
 	}

@@ -275,15 +275,15 @@ func TestPartsAtOnce(t *testing.T) {
 	}
 }
 
-// TestCutOff: once a part of an object has failed for good, neither one that the store does not read nor one that it does
-// not respond to is waited for, and the upload is aborted (L9).
+// TestCutOff: once a part of an object has failed for good, none is waited for that the store does not read, does not respond
+// to, or whose response it does not end, and the upload is aborted (L9).
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	const part = 32 << 20 // more than the system buffers
 	var aborted atomic.Bool
 	var begun sync.WaitGroup
-	begun.Add(2)
-	over, gone := make(chan struct{}), make(chan struct{})
+	begun.Add(3)
+	over, gone, cut := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); {
 		case q.Has("uploads"):
@@ -299,6 +299,14 @@ func TestCutOff(t *testing.T) {
 			begun.Done()
 			<-r.Context().Done() // the connection is closed
 			close(gone)
+		case q.Get("partNumber") == "3":
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Length", "1")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush() // the client sees it, or the connection is lost
+			begun.Done()
+			<-r.Context().Done()
+			close(cut)
 		default:
 			_, _ = io.Copy(io.Discard, r.Body)
 			begun.Wait()
@@ -308,13 +316,14 @@ func TestCutOff(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(over) })
 	c := s3test.Client(t, server.URL+"/bench", func(c *s3.Config) {
-		c.PartSize, c.PartsAtOnce, c.Retries, c.Timeout = part, 3, 10, time.Hour
+		c.PartSize, c.PartsAtOnce, c.Retries, c.Timeout = part, 4, 10, time.Hour
 	})
 	piece := make([]byte, s3.Piece)
-	if err := c.Put("large", 3*part, func(_ int64, n int) []byte { return piece[:n] }); s3.KindOf(err) != s3.Denied {
+	if err := c.Put("large", 4*part, func(_ int64, n int) []byte { return piece[:n] }); s3.KindOf(err) != s3.Denied {
 		t.Error(err)
 	}
 	<-gone
+	<-cut
 	if !aborted.Load() {
 		t.Error("the upload is not aborted")
 	}
