@@ -578,28 +578,27 @@ func TestLocalAgentThatDoesNotEnd(t *testing.T) {
 }
 
 // TestSkew: with clocks that are 5 s off in both directions, and drift by 100 ppm in both, all threads of four agents begin
-// within 2 ms of the start, on a machine that lets them: of ten runs, one is enough (L7).
+// within 2 ms of the start, in the median of nine runs (L7): a busy machine may let a thread wait longer. It is not
+// parallel, as other tests would be what its threads wait for.
 func TestSkew(t *testing.T) {
-	t.Parallel()
 	l, _ := skewedAgents(t, 4)
 	c := parsed(t, skewLoad+"rate: 200\n", l)
-	const tries = 10
-	for n := range tries {
+	worst := make([]time.Duration, 9)
+	for n := range worst {
 		c.ID = newID()
 		got, err := Run(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		worst, bound := time.Duration(0), time.Duration(0)
 		for _, a := range got.Agents {
-			worst, bound = max(worst, a.Skew[0].Abs(), a.Skew[1].Abs()), max(bound, a.Clock.Bound)
-		}
-		t.Logf("run %d: %s, uncertainty %s", n, worst, bound)
-		if worst <= 2*time.Millisecond {
-			return
+			worst[n] = max(worst[n], a.Skew[0].Abs(), a.Skew[1].Abs())
 		}
 	}
-	t.Errorf("no run of %d has begun within 2 ms of its start", tries)
+	slices.Sort(worst)
+	if worst[len(worst)/2] > 2*time.Millisecond {
+		t.Errorf("of most runs a thread has begun more than 2 ms off the start: %v", worst)
+	}
+	t.Log(worst)
 }
 
 // skewedAgents returns agents whose clocks are 5 s off, and drift.
