@@ -32,35 +32,32 @@ type Records struct {
 func (r *Records) Close() error { return r.file.Close() }
 
 // From has the records go on at a place: behind a record that was read, or 0. It is an error of kind pawl.Invalid if
-// no record ends there. It calls passed at each record before the place.
-func (r *Records) From(at int64, passed func()) error {
-	var head [binary.MaxVarintLen64]byte
-	end := int64(0)
-	for end < at {
-		n, err := r.file.ReadAt(head[:], end)
-		if err != nil && err != io.EOF {
+// no record ends there. It reads all records before the place, calls passed at each, and fails with its error.
+func (r *Records) From(at int64, passed func() error) error {
+	r.at = 0
+	if at == 0 {
+		return nil
+	}
+	err := r.each(func(in *bufio.Reader, size int) error {
+		if _, err := in.Discard(size); err != nil {
 			return err
 		}
-		size, length := binary.Uvarint(head[:n])
-		switch {
-		case length == 0: // the file ends
-			return noRecord(at)
-		case length < 0 || size > report.MaxRecord:
-			return damagedRecord(fmt.Errorf("a record has %d bytes", size))
+		if err := passed(); err != nil || r.at < at {
+			return err
 		}
-		end += int64(length) + int64(size)
-		passed()
-	}
-	info, err := r.file.Stat()
-	if err != nil {
+		return errThere
+	})
+	if err != nil && !errors.Is(err, errThere) {
 		return err
 	}
-	if end != at || at > info.Size() {
+	if r.at != at {
 		return noRecord(at)
 	}
-	r.at = at
 	return nil
 }
+
+// errThere ends the reading of records at a place, or behind it.
+var errThere = errors.New("the place is there")
 
 func noRecord(at int64) error {
 	return pawl.Errorf(pawl.Invalid, "no interval of the agent ends at %d", at)

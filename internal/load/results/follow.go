@@ -94,7 +94,7 @@ func (f *Follower) openAgent(p *progress) error {
 	r, err := f.reader.Agent(f.agent)
 	if err == nil && r != nil {
 		f.records = r
-		err = r.From(f.apart, p.made)
+		err = r.From(f.apart, p.passed)
 	}
 	return err
 }
@@ -139,7 +139,7 @@ func (f *Follower) From(place string) error {
 	}
 	_, err = bounded(f, func(p *progress) (none struct{}, err error) {
 		if f.records != nil {
-			err = f.records.From(f.apart, p.made)
+			err = f.records.From(f.apart, p.passed)
 		}
 		if err == nil {
 			err = f.reader.From(f.lines)

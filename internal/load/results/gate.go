@@ -145,6 +145,12 @@ func (p *progress) made() {
 	p.last = time.Now()
 }
 
+// passed is made for what may fail.
+func (p *progress) passed() error {
+	p.made()
+	return nil
+}
+
 // watch has the gate give the read up once there was no progress for a time.
 func (p *progress) watch(g *gate, slow time.Duration) {
 	p.mu.Lock()

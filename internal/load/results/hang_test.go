@@ -328,7 +328,7 @@ func TestFault(t *testing.T) {
 }
 
 // TestSlowFolder: a list that takes long, as its runs are many or large, and goes on is waited for, and so are the lines
-// of a run and the intervals of an agent (L7).
+// of a run and the intervals of an agent; those before a page are read no longer than their caller waits (L7).
 func TestSlowFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -374,9 +374,15 @@ func TestSlowFolder(t *testing.T) {
 		"intervals": func(p *progress) error { follower.apart = 0; _, err := follower.intervals(p, &Piece{}); return err },
 	} {
 		p := &progress{}
-		if err := errors.Join(follower.reader.From(0), follower.records.From(0, p.made), read(p)); err != nil || p.last.IsZero() {
+		if err := errors.Join(follower.reader.From(0), follower.records.From(0, p.passed), read(p)); err != nil || p.last.IsZero() {
 			t.Errorf("%s: no progress is noted, %v", name, err)
 		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	page := &pageRead{ctx: over, at: &progress{}}
+	if err := follower.records.From(1, page.goOn); !errors.Is(err, context.Canceled) || page.at.last.IsZero() {
+		t.Errorf("a page of intervals whose caller is gone: %v", err)
 	}
 }
 

@@ -172,7 +172,7 @@ func (p *pageRead) ofAgent(reader *journal.Reader, agent int) error {
 		return err
 	}
 	defer records.Close()
-	if err := records.From(p.q.After, p.at.made); err != nil {
+	if err := records.From(p.q.After, p.goOn); err != nil {
 		return err
 	}
 	return records.Read(func(i *loadpb.Interval, next int64) error {
