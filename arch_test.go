@@ -100,7 +100,7 @@ var order = [][]string{
 	{"internal/supervise"},
 	{"internal/lab/bench"},
 	{"internal/lab/ramdisk"},
-	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/sqlitetest", "internal/lab/s3test", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/buf", "internal/lab/grpcjs", "internal/lab/generated", "internal/lab/sdk"},
+	{"internal/lab/contest", "internal/lab/pgtest", "internal/lab/sqlitetest", "internal/lab/s3test", "internal/lab/hangtest", "internal/lab/promtool", "internal/lab/redocly", "internal/lab/buf", "internal/lab/grpcjs", "internal/lab/generated", "internal/lab/sdk"},
 	{"internal/lab/measure"},
 	{"cmd/pawl"},
 }
@@ -109,7 +109,7 @@ var order = [][]string{
 var importable = []string{".", "audit", "client", "lifecycle", "local", "machine", "machine/machinetest", "pawltest", "supervisor", "worker", "workflow"}
 
 // testOnly are the packages that only tests import.
-var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/load/results/resultstest", "internal/lab/pgtest", "internal/lab/ramdisk", "internal/lab/sqlitetest", "internal/lab/s3test", "internal/oidc/oidctest", "pawltest"}
+var testOnly = []string{"machine/machinetest", "internal/store/storetest", "internal/rehearsal/rehearsaltest", "internal/load/results/resultstest", "internal/lab/pgtest", "internal/lab/ramdisk", "internal/lab/sqlitetest", "internal/lab/s3test", "internal/lab/hangtest", "internal/oidc/oidctest", "pawltest"}
 
 // pure are the packages without clock, randomness and I/O: now, ids and jitter
 // arrive with the command. The first of them uses the standard library only.

@@ -70,17 +70,17 @@ func (a *app) loadRuns(args []string) (func(context.Context, func(*api.LoadRun) 
 		}
 		dir = filepath.Join(state, "pawl", "load")
 	}
-	return func(_ context.Context, f func(*api.LoadRun) error) error { return eachLoadRun(dir, f) }, nil
+	return func(ctx context.Context, f func(*api.LoadRun) error) error { return eachLoadRun(ctx, dir, f) }, nil
 }
 
 // eachLoadRun calls f with each run of a folder.
-func eachLoadRun(dir string, f func(*api.LoadRun) error) error {
+func eachLoadRun(ctx context.Context, dir string, f func(*api.LoadRun) error) error {
 	folder, err := results.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	all, err := folder.List()
+	all, err := folder.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,10 @@ func TestServerShowsLoads(t *testing.T) {
 		v, _ := s.get(t, "runs/second")
 		return v.State == "running" && v.Total.Operations > 0
 	})
+	f.until("an interval of its agent is kept", func() bool {
+		v, _ := s.get(t, "runs/second/intervals?agent=local-1")
+		return len(v.Items) > 0
+	})
 	followed := make(chan string)
 	go func() {
 		_, body := s.get(t, "runs/second/follow")

@@ -127,7 +127,7 @@ func LoadRunOf(r *results.Run) LoadRun {
 	return v
 }
 
-func (s *Service) listLoadRuns(_ context.Context, in *struct {
+func (s *Service) listLoadRuns(ctx context.Context, in *struct {
 	Window
 	State []results.State `query:"state" enum:"connecting,preparing,starting,running,ending,completed,failed,aborted,lost,damaged" doc:"Only in these states, separated by commas."`
 	Load  string          `query:"load" maxLength:"256" doc:"Only of the load with this name."`
@@ -137,7 +137,7 @@ func (s *Service) listLoadRuns(_ context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.List()
+	all, err := f.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (s *Service) listLoadIntervals(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.scanned(ctx)
+	done, err := s.scanning.wait(ctx, in.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +282,7 @@ func (s *Service) listLoadHistory(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.scanned(ctx)
+	done, err := s.scanning.wait(ctx, in.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -316,33 +316,22 @@ func (s *Service) abortLoadRun(ctx context.Context, in *struct {
 	return &body[LoadRun]{LoadRunOf(&r)}, nil
 }
 
-// maxEvaluated is how many results are evaluated at once: each is read into memory.
-const maxEvaluated = 2
+// How many reports and comparisons are made at once, in all and of one run: the results are read into memory.
+const maxEvaluated, maxEvaluatedOfRun = 3, 2
 
-// evaluated takes a place for the evaluation of results, until done is called.
-func (s *Service) evaluated() (done func(), err error) {
-	select {
-	case s.evaluating <- struct{}{}:
-		return func() { <-s.evaluating }, nil
-	default:
-		p := Problemf(SlugRateLimited, "%d results of loads are being evaluated, as many as may at once", cap(s.evaluating))
+// evaluate takes a place for the evaluation of runs until done is called.
+func (s *Service) evaluate(runs ...string) (done func(), err error) {
+	done, ok, _ := s.evaluating.take(slices.Compact(runs)...)
+	if !ok {
+		p := Problemf(SlugRateLimited, "%d reports and comparisons of loads are being made, or %d of one of the runs, as many as may at once", maxEvaluated, maxEvaluatedOfRun)
 		p.RetryAfter = time.Second
 		return nil, p
 	}
+	return done, nil
 }
 
-// maxScanned is how many journals, trails and intervals are read at once: they may be long.
-const maxScanned = 4
-
-// scanned waits for a place to read what may be long, until done is called.
-func (s *Service) scanned(ctx context.Context) (done func(), err error) {
-	select {
-	case s.scanning <- struct{}{}:
-		return func() { <-s.scanning }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
+// How many journals, trails and intervals are read at once, in all and of one run: they may be long.
+const maxScanned, maxScannedOfRun = 8, 2
 
 func (s *Service) compareLoadRuns(_ context.Context, in *struct {
 	A     string `query:"a" required:"true" minLength:"1" maxLength:"256" doc:"The name of the run to compare with." example:"monday"`
@@ -353,7 +342,7 @@ func (s *Service) compareLoadRuns(_ context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.evaluated()
+	done, err := s.evaluate(in.A, in.B)
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +391,7 @@ func (s *Service) loadPage(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.evaluated()
+	done, err := s.evaluate(name)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (s *Service) addLoadRun(to huma.API, o huma.Operation) {
 type loadFollower struct {
 	folder *results.Folder
 	run    results.Run
-	scan   func(context.Context) (done func(), err error)
+	places *places           // to read what may be long
 	reader *results.Follower // nil: the run has a result
 	anew   bool              // it begins with what the run is
 	out    *eventWriter
@@ -76,7 +76,7 @@ func (s *Service) openLoad(in *LoadFollowInput) (*loadFollower, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &loadFollower{folder: folder, scan: s.scanned, anew: in.Last == ""}
+	f := &loadFollower{folder: folder, places: s.scanning, anew: in.Last == ""}
 	if f.run, f.reader, err = folder.Follow(in.Run, in.Agent); err != nil || f.anew {
 		return f, err
 	}
@@ -162,7 +162,7 @@ func (f *loadFollower) bye(err error) {
 
 // begin writes what the lines so far say that the run is.
 func (f *loadFollower) begin(ctx context.Context) error {
-	done, err := f.scan(ctx)
+	done, err := f.places.wait(ctx, f.run.Name)
 	if err != nil {
 		return err
 	}

@@ -103,8 +103,8 @@ type Service struct {
 	exploring chan struct{} // one for each definition that is explored
 	polling   chan struct{} // one for each that waits for steps
 
-	evaluating chan struct{} // one for each request that evaluates results of loads
-	scanning   chan struct{} // one for each that reads what a load has written line by line
+	evaluating *places // of results of loads that are evaluated
+	scanning   *places // of those of which something is read line by line
 }
 
 // New returns a service on an engine.
@@ -112,7 +112,7 @@ func New(c Config) *Service {
 	s := &Service{Config: c, Engine: access.Scope(c.Engine), mux: http.NewServeMux(), rows: map[string]*operation{},
 		examiner: &examiner{examine: c.Examine, now: c.Now, busy: make(chan struct{}, 1)}, stuck: stuckLists{now: c.Now},
 		waiting: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), polling: make(chan struct{}, cmp.Or(c.MaxWaits, maxWaits)), streaming: make(chan struct{}, maxStreams), flowing: make(chan struct{}, maxByteStreams), exploring: make(chan struct{}, maxExplored),
-		evaluating: make(chan struct{}, maxEvaluated), scanning: make(chan struct{}, maxScanned), listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
+		evaluating: newPlaces(maxEvaluated, maxEvaluatedOfRun), scanning: newPlaces(maxScanned, maxScannedOfRun), listeners: listeners{most: cmp.Or(c.MaxEventStreams, maxEventStreams), each: cmp.Or(c.MaxEventsEach, maxEventsEach)}}
 	setup()
 	s.huma = humago.New(s.mux, s.settings())
 	s.huma.UseMiddleware(s.observed)

@@ -20,9 +20,10 @@ type Database interface {
 	Queues(ctx context.Context, workspace string) ([]pawl.QueueView, error)
 }
 
+// Of what a scrape reads, the database and the folder of load runs.
 const (
-	databaseLimit = 2 * time.Second // how long a scrape waits for the database
-	databaseFresh = time.Second     // how long what was read serves further scrapes
+	readLimit = 2 * time.Second // how long a scrape waits for it
+	fresh     = time.Second     // how long what was read serves further scrapes
 )
 
 // What is read of the database at each scrape: of all workspaces, and so the same at every
@@ -55,10 +56,10 @@ type databaseMoment struct {
 func (d *databaseMoment) read() (*pawl.Counts, []pawl.QueueView, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.counts != nil && d.now().Sub(d.at) < databaseFresh {
+	if d.counts != nil && d.now().Sub(d.at) < fresh {
 		return d.counts, d.queues, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), databaseLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
 	d.counts = nil
 	counts, err := d.of.Counts(ctx, "")

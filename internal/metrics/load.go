@@ -24,6 +24,8 @@ var (
 	loadErrors    = about("load_errors_total", "Operations that have failed, by class.", "operation", "class")
 	loadService   = about("load_service_seconds", "How long operations took from their beginning.", "operation")
 	loadResponse  = about("load_response_seconds", "With a rate: how long operations took from the time at which they were due.", "operation")
+	loadFirstByte = about("load_first_byte_seconds", "With an object store: how long reads took until the first byte of the content was there.", "operation")
+	loadRetries   = about("load_retries_total", "Requests to an object store that were tried again.", "operation")
 	loadBacklog   = about("load_backlog", "Operations that were due and had not begun at the end of the last interval.")
 	loadIntervals = about("load_intervals_total", "Intervals whose figures are in these metrics.")
 )
@@ -65,7 +67,7 @@ func (l *Load) Interval(i controller.Interval) {
 
 // Describe implements prometheus.Collector.
 func (*Load) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{loadPhase, loadAgents, loadSkew, loadBound, loadOps, loadBytes, loadErrors, loadService, loadResponse, loadBacklog, loadIntervals} {
+	for _, d := range []*prometheus.Desc{loadPhase, loadAgents, loadSkew, loadBound, loadOps, loadBytes, loadErrors, loadService, loadResponse, loadFirstByte, loadRetries, loadBacklog, loadIntervals} {
 		to <- d
 	}
 }
@@ -129,6 +131,7 @@ func (l *Load) operations(to chan<- prometheus.Metric) {
 		if c.Response != nil {
 			to <- bucketed(loadResponse, c.Response, o.Operation)
 		}
+		collectRequests(to, loadFirstByte, loadRetries, o.Operation, c)
 	}
 }
 

@@ -1,11 +1,11 @@
 package metrics_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,14 +27,15 @@ func controlled(m *metrics.Metrics) {
 		{Status: loadpb.Status_STATUS_RUNNING, Failure: &loadpb.Error{}, Measured: true, Clock: report.Clock{Bound: 7 * time.Microsecond}, Begun: true, Skew: [2]time.Duration{2 * time.Microsecond, 9 * time.Microsecond}},
 	}})
 	for range 2 {
-		c := &stats.Counter{Operations: 2, Bytes: 8192, Errors: map[string]uint64{"io": 1}, Response: &histogram.Histogram{}}
+		c := &stats.Counter{Operations: 2, Bytes: 8192, Errors: map[string]uint64{"io": 1}, Response: &histogram.Histogram{}, FirstByte: &histogram.Histogram{}, Retries: 3}
 		for _, ns := range []int64{900, 2e6} {
 			c.Service.Record(ns)
 			c.Response.Record(2 * ns)
+			c.FirstByte.Record(ns / 2)
 		}
 		l.Interval(controller.Interval{End: time.Second, Backlog: 4, Operations: stats.Table{{Operation: "read", SizeClass: "<=4KiB"}: c}})
 	}
-	m.WatchLoads(func() ([]results.Run, error) {
+	m.WatchLoads(func(context.Context) ([]results.Run, error) {
 		return []results.Run{{State: results.Lost}, {State: results.Completed}, {State: results.Lost}}, nil
 	})
 }
@@ -53,6 +54,7 @@ func TestLoad(t *testing.T) {
 		`pawl_load_service_seconds_bucket{operation="read",le="1e-06"} 2`, `pawl_load_service_seconds_bucket{operation="read",le="0.001"} 2`,
 		`pawl_load_service_seconds_bucket{operation="read",le="0.002"} 4`, `pawl_load_service_seconds_bucket{operation="read",le="+Inf"} 4`,
 		`pawl_load_response_seconds_bucket{operation="read",le="0.002"} 2`, `pawl_load_response_seconds_count{operation="read"} 4`,
+		`pawl_load_first_byte_seconds_bucket{operation="read",le="0.001"} 4`, `pawl_load_first_byte_seconds_bucket{operation="read",le="0.0005"} 2`, `pawl_load_retries_total{operation="read"} 6`,
 		`pawl_load_backlog 4`, `pawl_load_intervals_total 2`,
 		`pawl_load_runs{state="lost"} 2`, `pawl_load_runs{state="completed"} 1`, `pawl_load_runs{state="running"} 0`, `pawl_load_runs_readable 1`,
 	} {
@@ -65,14 +67,14 @@ func TestLoad(t *testing.T) {
 // TestUnreadableLoads: a folder that cannot be read is said to be so, and its runs are not counted as none.
 func TestUnreadableLoads(t *testing.T) {
 	m := metrics.New("1")
-	m.WatchLoads(func() ([]results.Run, error) { return nil, errors.New("gone") })
+	m.WatchLoads(func(context.Context) ([]results.Run, error) { return nil, errors.New("gone") })
 	if text, _ := scrape(t, m); !strings.Contains(text, "\npawl_load_runs_readable 0\n") || strings.Contains(text, "\npawl_load_runs{") {
 		t.Error(text)
 	}
 }
 
-// TestLoadsThatHang: a folder that hangs holds up a scrape for a time only, and is listed once at a time; what
-// was read serves further scrapes for a while.
+// TestLoadsThatHang: a folder that hangs holds up scrapes for a time only, and those that come at once no longer than
+// one; what was read serves further scrapes for a while.
 func TestLoadsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metrics.New("1")
@@ -81,36 +83,33 @@ func TestLoadsThatHang(t *testing.T) {
 			m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			return w.Body.String()
 		}
-		var lists atomic.Int32
-		hangs := make(chan struct{})
-		m.WatchLoads(func() ([]results.Run, error) {
-			lists.Add(1)
-			<-hangs
-			return []results.Run{{State: results.Lost}}, nil
+		lists, hangs := 0, true
+		m.WatchLoads(func(ctx context.Context) ([]results.Run, error) {
+			if lists++; hangs {
+				<-ctx.Done()
+			}
+			return []results.Run{{State: results.Lost}}, ctx.Err()
 		})
 		begun := time.Now()
-		for range 3 {
-			if text := read(); !strings.Contains(text, "\npawl_load_runs_readable 0\n") {
-				t.Error(text)
+		for range 3 { // as if they had come at once: the later ones wait for the first
+			if text := read(); !strings.Contains(text, "\npawl_load_runs_readable 0\n") || time.Since(begun) > 2*time.Second {
+				t.Errorf("after %s: %s", time.Since(begun), text)
 			}
 		}
-		if took := time.Since(begun); lists.Load() != 1 || took > 7*time.Second {
-			t.Errorf("%d lists, in %s", lists.Load(), took)
-		}
-		close(hangs)
-		synctest.Wait()
+		time.Sleep(time.Second)
+		lists, hangs = 0, false
 		for range 2 {
 			if text := read(); !strings.Contains(text, `pawl_load_runs{state="lost"} 1`) {
 				t.Error(text)
 			}
 		}
-		if lists.Load() != 1 {
-			t.Errorf("%d lists", lists.Load())
+		if lists != 1 {
+			t.Errorf("%d lists", lists)
 		}
 		time.Sleep(2 * time.Second)
 		read()
-		if lists.Load() != 2 {
-			t.Errorf("%d lists", lists.Load())
+		if lists != 2 {
+			t.Errorf("%d lists", lists)
 		}
 	})
 }

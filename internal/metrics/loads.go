@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"errors"
+	"context"
 	"sync"
 	"time"
 
@@ -15,69 +15,36 @@ var (
 	loadsRead = about("load_runs_readable", "1 if this scrape has read the folder of load runs in time, 0 if not.")
 )
 
-const (
-	loadsLimit = 2 * time.Second // how long a scrape waits for the folder
-	loadsFresh = time.Second     // how long what was read serves further scrapes
-)
-
-// loads is the prometheus.Collector of a folder of load runs. It lists once at a time, by a goroutine of its
-// own, since a file system may hang.
+// loads is the prometheus.Collector of a folder of load runs. Like that of a database, it reads once at a time, and at
+// most once a second.
 type loads struct {
-	list  func() ([]results.Run, error)
-	limit time.Duration
+	list func(context.Context) ([]results.Run, error)
 
 	mu   sync.Mutex // guards the fields below
-	last *listing   // the one that is on, or the last one
-}
-
-// A listing is one look at the folder.
-type listing struct {
-	done chan struct{} // closed: the fields below are there
-	at   time.Time
+	at   time.Time  // when the last list was there, or had failed
 	runs []results.Run
 	err  error
 }
 
-// WatchLoads adds the metrics of a folder of load runs, which scrapes list.
-func (m *Metrics) WatchLoads(list func() ([]results.Run, error)) {
-	m.registry.MustRegister(&loads{list: list, limit: loadsLimit})
+// WatchLoads adds the metrics of a folder of load runs, which scrapes list. list returns when ctx ends, whatever the file
+// system does.
+func (m *Metrics) WatchLoads(list func(context.Context) ([]results.Run, error)) {
+	m.registry.MustRegister(&loads{list: list})
 }
 
-// listing returns one that is on, or was made within a second.
-func (l *loads) listing() *listing {
+// read returns the runs, or why they cannot be listed, at most a second ago. So scrapes that come at the same time wait
+// for one list.
+func (l *loads) read() ([]results.Run, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last := l.last; last != nil {
-		select {
-		case <-last.done:
-			if last.err == nil && time.Since(last.at) < loadsFresh {
-				return last
-			}
-		default:
-			return last
-		}
+	if !l.at.IsZero() && time.Since(l.at) < fresh {
+		return l.runs, l.err
 	}
-	next := &listing{done: make(chan struct{})}
-	l.last = next
-	go func() {
-		defer close(next.done)
-		next.runs, next.err = l.list()
-		next.at = time.Now()
-	}()
-	return next
-}
-
-// read returns the runs, if it can in time.
-func (l *loads) read() ([]results.Run, error) {
-	now := l.listing()
-	late := time.NewTimer(l.limit)
-	defer late.Stop()
-	select {
-	case <-now.done:
-		return now.runs, now.err
-	case <-late.C:
-		return nil, errors.New("the folder of load runs cannot be read in time")
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	l.runs, l.err = l.list(ctx)
+	l.at = time.Now()
+	return l.runs, l.err
 }
 
 // Describe implements prometheus.Collector.

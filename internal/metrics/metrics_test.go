@@ -23,6 +23,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/feed"
+	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	"github.com/pawl-dev/pawl/internal/server"
 	"github.com/pawl-dev/pawl/internal/tracing"
@@ -90,6 +91,12 @@ func busy(t *testing.T) *metrics.Metrics {
 	runs.Left("READY", time.Second)
 	runs.Ended("ERROR", "no_space")
 	runs.Failures("io", 2)
+	first := &histogram.Histogram{}
+	first.Record(2e6)
+	for range 2 {
+		runs.Objects("read", first, 1)
+	}
+	runs.Objects("create", nil, 3)
 	attempt := m.Worker(10)(func(_ context.Context, t *worker.Task) worker.Result {
 		switch t.Key {
 		case "late":
@@ -196,6 +203,10 @@ func TestMetrics(t *testing.T) {
 		`pawl_agent_runs_total{code="no_space",state="ERROR"} 1`,
 		`pawl_agent_operation_errors_total{class="io"} 2`,
 		`pawl_agent_state_duration_seconds_count{state="READY"} 1`,
+		`pawl_agent_first_byte_seconds_bucket{operation="read",le="0.001"} 0`,
+		`pawl_agent_first_byte_seconds_bucket{operation="read",le="0.002"} 2`,
+		`pawl_agent_retries_total{operation="read"} 2`,
+		`pawl_agent_retries_total{operation="create"} 3`,
 		`pawl_worker_attempts_total{handler="command",outcome="success"} 1`,
 		`pawl_worker_attempts_total{handler="command",outcome="retryable"} 1`,
 		`pawl_worker_attempts_total{handler="command",outcome="permanent"} 1`,

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/lab/s3test"
 )
 
 const (
@@ -24,6 +26,12 @@ const (
 	dashboard = "../../../deploy/grafana/pawl.json"
 	list      = "../../../docs/metrics.md"
 )
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	s3test.Remove()
+	os.Exit(code)
+}
 
 // tool returns the path of promtool. Where it is not installed, it is taken out of the package
 // that apt-get downloads, which needs no rights.
@@ -134,6 +142,7 @@ func TestMetrics(t *testing.T) { // not parallel: it sets a variable of the envi
 		t.Fatal(err)
 	}
 	check(t, promtool, scrape(t, exec.CommandContext(t.Context(), pawl, "load", "run", load, "--metrics", "127.0.0.1:0", "--out", filepath.Join(dir, "result")), "pawl_load_response_seconds_count"), served)
+	checkObjects(t, promtool, pawl, served)
 	documented, err := os.ReadFile(list)
 	if err != nil {
 		t.Fatal(err)
@@ -149,19 +158,43 @@ func TestMetrics(t *testing.T) { // not parallel: it sets a variable of the envi
 			t.Errorf("there is no metric %s", name)
 		}
 	}
-	for _, name := range []string{"pawl_build_info", "pawl_part_up", "pawl_webhook_lag_seconds", "pawl_database_readable", "pawl_worker_capacity", "pawl_load_runs", "pawl_load_service_seconds", "pawl_load_skew_seconds"} {
+	for _, name := range []string{"pawl_build_info", "pawl_part_up", "pawl_webhook_lag_seconds", "pawl_database_readable", "pawl_worker_capacity", "pawl_load_runs", "pawl_load_service_seconds", "pawl_load_skew_seconds", "pawl_load_first_byte_seconds", "pawl_load_retries_total", "pawl_agent_first_byte_seconds", "pawl_agent_retries_total"} {
 		if !served[name] {
-			t.Errorf("neither the server nor the worker serves %s", name)
+			t.Errorf("no process serves %s", name)
 		}
 	}
 }
 
+// checkObjects checks the metrics of the agent and of the controller of a load on an object store (L11).
+func checkObjects(t *testing.T, promtool, pawl string, served map[string]bool) {
+	t.Helper()
+	store := s3test.Start(t)
+	dir, err := os.MkdirTemp("", "pawl-s3-") // short: it has a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	file, address := filepath.Join(dir, "objects.yaml"), "unix:"+filepath.Join(dir, "s")
+	if err := os.WriteFile(file, []byte("{name: objects, engine: s3, files: [{name: d, count: 2, size: 4KiB}], mix: [{operation: read}], rate: 100, duration: 1h, interval: 100ms, start: {delay: 10ms}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := func(args ...string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), pawl, append(args, "--metrics", "127.0.0.1:0")...)
+		c.Env = append(os.Environ(), store.Env()...)
+		return c
+	}
+	agent := serve(t, command("agent", "--s3", store.URL, "--state-dir", filepath.Join(dir, "state"), "--listen", address))
+	load := serve(t, command("load", "run", file, "--agents", address, "--out", filepath.Join(dir, "result")))
+	check(t, promtool, load.scrape(t, "pawl_load_first_byte_seconds_count"), served)
+	check(t, promtool, agent.scrape(t, "pawl_agent_first_byte_seconds_count"), served)
+}
+
 // check checks metrics as Prometheus does, and notes their names.
-func check(t *testing.T, promtool string, text []byte, served map[string]bool) {
+func check(t *testing.T, promtool string, text []byte, names map[string]bool) {
 	t.Helper()
 	run(t, text, promtool, "check", "metrics")
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) `).FindAllSubmatch(text, -1) {
-		served[string(m[1])] = true
+		names[string(m[1])] = true
 	}
 }
 
@@ -179,15 +212,38 @@ func named(texts []string) map[string]bool {
 // scrape starts a process, reads its metrics when it is ready and has one of a name, and ends it.
 func scrape(t *testing.T, c *exec.Cmd, name string) []byte {
 	t.Helper()
-	var said lockedBuffer
-	c.Stderr = &said
+	p := serve(t, c)
+	defer p.end()
+	return p.scrape(t, name)
+}
+
+// A process has metrics.
+type process struct {
+	*exec.Cmd
+	said *lockedBuffer
+}
+
+// serve starts a process, which ends with the test.
+func serve(t *testing.T, c *exec.Cmd) *process {
+	t.Helper()
+	p := &process{c, &lockedBuffer{}}
+	c.Stderr = p.said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	}()
+	t.Cleanup(p.end)
+	return p
+}
+
+// end ends the process, if it has not ended.
+func (p *process) end() {
+	_ = p.Process.Kill()
+	_ = p.Wait()
+}
+
+// scrape reads the metrics of a process when it is ready and has one of a name.
+func (p *process) scrape(t *testing.T, name string) []byte {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -196,9 +252,9 @@ func scrape(t *testing.T, c *exec.Cmd, name string) []byte {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("the process is not ready: %s", said.String())
+			t.Fatalf("the process is not ready: %s", p.said.String())
 		}
-		url := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`).FindString(said.String())
+		url := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`).FindString(p.said.String())
 		if url == "" {
 			continue
 		}

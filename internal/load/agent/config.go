@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/s3"
 	"github.com/pawl-dev/pawl/internal/load/workload"
@@ -53,6 +54,9 @@ type Hooks struct {
 	Left     func(state string, after time.Duration) // a run has left a state
 	Ended    func(state, code string)                // a run has ended; code is empty unless it is an error
 	Failures func(class string, n uint64)            // operations have failed
+	// Objects is called with the requests of an operation to an object store in an interval: how long it took until the
+	// first byte of the contents that were read was there, nil for none, and how many were tried again.
+	Objects func(operation string, firstByte *histogram.Histogram, retries uint64)
 }
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -120,5 +124,8 @@ func (c *Config) setDefaults() {
 	}
 	if c.Hooks.Failures == nil {
 		c.Hooks.Failures = func(string, uint64) {}
+	}
+	if c.Hooks.Objects == nil {
+		c.Hooks.Objects = func(string, *histogram.Histogram, uint64) {}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
+	"github.com/pawl-dev/pawl/internal/load/histogram"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
+	"github.com/pawl-dev/pawl/internal/load/spec"
 	"github.com/pawl-dev/pawl/internal/load/stats"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -128,12 +130,31 @@ func (s *session) count(i *loadpb.Interval) error {
 		for class, n := range o.GetErrors() {
 			s.a.config.Hooks.Failures(class, n)
 		}
+		if err := s.countRequests(o); err != nil {
+			return err
+		}
 	}
 	if i.GetWarmup() {
 		return nil
 	}
 	s.seconds += float64(i.GetEndNs()-i.GetStartNs()) / 1e9
 	return s.totals.Add(i.GetOperations())
+}
+
+// countRequests counts the requests of an operation to an object store, if there are such.
+func (s *session) countRequests(o *loadpb.OperationStats) error {
+	if s.test.Engine != spec.S3 {
+		return nil
+	}
+	var first *histogram.Histogram
+	if o.GetFirstByte() != nil {
+		var err error
+		if first, err = stats.Decode(o.GetFirstByte()); err != nil {
+			return fmt.Errorf("statistics of %s: %w", o.GetOperation(), err)
+		}
+	}
+	s.a.config.Hooks.Objects(o.GetOperation(), first, o.GetRetries())
+	return nil
 }
 
 // counters returns a table as it is sent with each interval, without histograms.

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -342,6 +343,32 @@ func TestAbortOfAStoppedEngine(t *testing.T) {
 	m := c.until(statusAborted)
 	if m.GetResult().GetCleanup().GetDeletedFiles() == 0 || len(m.GetResult().GetCleanup().GetErrors()) > 0 {
 		t.Errorf("the cleanup: %v", m.GetResult().GetCleanup())
+	}
+	c.end(m)
+	s.isClean()
+}
+
+// An engine whose threads take every processor, many times over, keeps the agent from neither a PING within its 5 s nor an
+// ABORT, and statistics come meanwhile (L2, L5, pain 12). It is not parallel: it would hold up the other tests.
+func TestBesideBusyProcessors(t *testing.T) {
+	s := serve(t, nil)
+	c := dial(t, s.address).greet(0)
+	c.begin(fmt.Sprintf("{name: busy, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: read}], engine: \"null\", jobs: %d, duration: 10m, interval: 100ms}", 4*runtime.NumCPU()))
+	for range 3 {
+		asked := time.Now()
+		c.send(&loadpb.ControlMessage{Command: loadpb.Command_COMMAND_PING})
+		c.until(loadpb.Status_STATUS_ACKNOWLEDGE)
+		if took := time.Since(asked); took > 5*time.Second {
+			t.Errorf("the agent has replied after %s", took)
+		}
+		for c.until(statusRunning).GetInterval() == nil {
+		}
+	}
+	asked := time.Now()
+	c.abort()
+	m := c.until(statusAborted)
+	if took := time.Since(asked); took > 10*time.Second {
+		t.Errorf("the run was aborted after %s", took)
 	}
 	c.end(m)
 	s.isClean()

@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
 	"github.com/pawl-dev/pawl/internal/load/spec"
@@ -304,10 +307,20 @@ func (s *session) disconnected() {
 	case live:
 		why := "the controller has closed the stream"
 		if s.why != nil && !errors.Is(s.why, io.EOF) {
-			why = "the connection was lost: " + s.why.Error()
+			why = "the connection was lost: " + endOf(s.why)
 		}
 		s.fail(lifecycle.AgentConnectionLost, loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST, "%s", why)
 	}
+}
+
+// endOf returns why a stream was lost, in words for people.
+func endOf(err error) string {
+	if s := status.Convert(err); errors.Is(err, context.Canceled) || s.Code() == codes.Canceled {
+		return "the controller has closed it, has died, or cannot be reached"
+	} else if s.Code() != codes.Unknown {
+		return s.Message()
+	}
+	return err.Error()
 }
 
 // quitting takes the end of the agent.

@@ -2,10 +2,15 @@ package agent
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/pawl-dev/pawl/internal/load/enginepb"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -197,17 +202,20 @@ func TestScenario6StartTimeInPast(t *testing.T) {
 // there to be told; its result can be fetched.
 func TestScenario7ConnectionLost(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(c *controller){
-		"reset":  func(c *controller) { c.cancel() },
-		"closed": func(c *controller) { close(c.up) },
+	for name, lost := range map[string]struct {
+		lose func(c *controller)
+		why  string
+	}{
+		"reset":  {func(c *controller) { c.cancel() }, "the connection was lost: connection reset"},
+		"closed": {func(c *controller) { close(c.up) }, "the controller has closed the stream"},
 	} {
 		inBubble(t, func(b *bench) {
 			c := b.running()
 			c.until(statusRunning)
-			lose(c)
+			lost.lose(c)
 			<-c.done
 			_, result, _ := stored(t, b.agent, runID)
-			if b.path(runID) != "IDLE CONFIG_RECEIVED READY RUNNING ERROR" || result.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST || result.GetCleanup().GetDeletedFiles() != 1 {
+			if b.path(runID) != "IDLE CONFIG_RECEIVED READY RUNNING ERROR" || result.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_CONNECTION_LOST || result.GetError().GetMessage() != lost.why || result.GetCleanup().GetDeletedFiles() != 1 {
 				t.Errorf("%s: %s, %v", name, b.path(runID), result)
 			}
 			c = b.open("second") // the agent is free
@@ -216,6 +224,21 @@ func TestScenario7ConnectionLost(t *testing.T) {
 				t.Errorf("the next session is %d", m.GetSessionEpoch())
 			}
 		})
+	}
+}
+
+// TestEndOf: why a stream was lost is in words for people.
+func TestEndOf(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]string{
+		status.Error(codes.Canceled, "context canceled"): "the controller has closed it, has died, or cannot be reached",
+		context.Canceled: "the controller has closed it, has died, or cannot be reached",
+		status.Error(codes.Unavailable, "keepalive ping failed"): "keepalive ping failed",
+		errors.New("connection reset"):                           "connection reset",
+	} {
+		if got := endOf(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
 	}
 }
 

@@ -190,10 +190,27 @@ func plain(err error) error {
 		if alert, ok := strings.CutPrefix(text, "remote error: tls: "); ok {
 			text = "it refuses the connection: " + alert
 		}
+		if text == "error reading from server: EOF" {
+			text = "the agent has closed it, or has died"
+		}
 		return errors.New(text)
 	}
 	if errors.Is(err, io.EOF) {
 		return errors.New("the agent has closed the stream")
 	}
 	return err
+}
+
+// absent returns a hint for an error of dialing an address at which nobody listens, else nothing.
+func absent(address string, err error) string {
+	for _, text := range []string{"connect: connection refused", "connect: no such file or directory"} {
+		switch {
+		case !strings.HasSuffix(err.Error(), text):
+		case onLoopback(address):
+			return "start one with: pawl agent --root DIR --listen " + address
+		default:
+			return "is an agent running there, and does it listen on that address?"
+		}
+	}
+	return ""
 }

@@ -28,7 +28,8 @@ func Inspect(ctx context.Context, address string, c Credentials) (*loadpb.GetAge
 	defer cancel()
 	r, err := loadpb.NewAgentServiceClient(conn).GetAgent(ctx, &loadpb.GetAgentRequest{})
 	if err != nil {
-		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "agent " + address + " cannot be asked", Err: plain(err)}
+		err = plain(err)
+		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "agent " + address + " cannot be asked", Err: err, Hint: absent(address, err)}
 	}
 	return r, nil
 }

@@ -148,6 +148,7 @@ func (r *run) closed(ctx context.Context, a *agent, why error) {
 		a.over = a.fetched
 	case !a.configured:
 		a.over = true
+		lost.Hint = absent(a.address, why)
 		r.fail(a, lost)
 	default:
 		lost.Message = "the connection was lost: " + lost.Message

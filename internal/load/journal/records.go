@@ -32,17 +32,35 @@ type Records struct {
 func (r *Records) Close() error { return r.file.Close() }
 
 // From has the records go on at a place: behind a record that was read, or 0. It is an error of kind pawl.Invalid if
-// the file ends before it.
-func (r *Records) From(at int64) error {
-	info, err := r.file.Stat()
-	if err != nil {
+// no record ends there. It reads all records before the place, calls passed at each, and fails with its error.
+func (r *Records) From(at int64, passed func() error) error {
+	r.at = 0
+	if at == 0 {
+		return nil
+	}
+	err := r.each(func(in *bufio.Reader, size int) error {
+		if _, err := in.Discard(size); err != nil {
+			return err
+		}
+		if err := passed(); err != nil || r.at < at {
+			return err
+		}
+		return errThere
+	})
+	if err != nil && !errors.Is(err, errThere) {
 		return err
 	}
-	if at < 0 || at > info.Size() {
-		return pawl.Errorf(pawl.Invalid, "no interval of the agent ends at %d", at)
+	if r.at != at {
+		return noRecord(at)
 	}
-	r.at = at
 	return nil
+}
+
+// errThere ends the reading of records at a place, or behind it.
+var errThere = errors.New("the place is there")
+
+func noRecord(at int64) error {
+	return pawl.Errorf(pawl.Invalid, "no interval of the agent ends at %d", at)
 }
 
 // Read calls f with each interval that is there and was not read yet, and the place behind it, until f

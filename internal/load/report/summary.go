@@ -218,6 +218,14 @@ func (p *AgentPart) State() string {
 	return state
 }
 
+// arrived says how many intervals have come.
+func arrived(intervals int) string {
+	if intervals == 1 {
+		return "interval that has come"
+	}
+	return fmt.Sprintf("%d intervals that have come", intervals)
+}
+
 // problemOf returns what is wrong with the records of an agent, or "".
 func problemOf(a *Agent, e *end) (problem string) {
 	switch {
@@ -226,7 +234,7 @@ func problemOf(a *Agent, e *end) (problem string) {
 	case a.Live && (e.result != nil || e.intervals == 0):
 		problem = "what has come while it ran is damaged"
 	case a.Live:
-		problem = fmt.Sprintf("%s; its figures are of the %d intervals that have come while it ran, up to %s", noResult, e.intervals, e.until.Round(time.Millisecond))
+		problem = fmt.Sprintf("%s; its figures are of the %s while it ran, up to %s", noResult, arrived(e.intervals), e.until.Round(time.Millisecond))
 		if a.Dropped > 0 {
 			problem += fmt.Sprintf(", without %d that were lost on the way", a.Dropped)
 		}

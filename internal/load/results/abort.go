@@ -1,6 +1,7 @@
 package results
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,7 @@ func (f *Folder) Abort(name string, q journal.Request) (Run, error) {
 	if !valid(name) {
 		return Run{}, none(name)
 	}
-	return inTime(f, f.aborts, func(p *progress) (Run, error) { return f.abort(p, name, q) })
+	return inTime(context.Background(), f, f.aborts, name, func(p *progress) (Run, error) { return f.abort(p, name, q) })
 }
 
 func (f *Folder) abort(p *progress, name string, q journal.Request) (Run, error) {
@@ -31,8 +32,7 @@ func (f *Folder) abort(p *progress, name string, q journal.Request) (Run, error)
 		case !r.State.On():
 			return r, pawl.Errorf(pawl.Conflict, "run %s is not on: it is %s", name, r.State)
 		}
-		f.reads(journal.NameOf(name))
-		reader, err := journal.OpenReader(f.root, journal.NameOf(name))
+		reader, err := f.openJournal(name)
 		if pawl.KindOf(err) == pawl.NotFound { // it has just ended
 			continue
 		}

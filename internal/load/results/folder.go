@@ -36,13 +36,21 @@ const (
 type Folder struct {
 	root   *os.Root
 	slow   time.Duration
-	busy   chan struct{}     // has one for each that reads runs and lists
-	deep   chan struct{}     // and one for each that reads what is in a run
-	aborts chan struct{}     // and one for each that ends a run
+	busy   *gate             // of those that read runs in short, as lists do
+	deep   *gate             // of those that read what is in a run
+	aborts *gate             // of those that end a run
 	hold   func(file string) // tests have a file hang in it, which is about to be read; nil: none does
 
-	mu   sync.Mutex // guards runs; nobody reads files while holding it
+	mu   sync.Mutex // guards the fields below; nobody reads files while holding it
 	runs map[string]*known
+	next *list // that is being made; nil: none is
+}
+
+// A list is one of all runs, for all who ask while it is made.
+type list struct {
+	made chan struct{} // closed once it is, and then the others do not change
+	runs []Run
+	err  error
 }
 
 // known is what is known of a run from earlier.
@@ -85,7 +93,7 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, &pawl.Error{Kind: pawl.Invalid, Message: "the folder " + dir + " cannot be read", Err: err}
 	}
-	return &Folder{root: root, slow: slow, busy: make(chan struct{}, maxReading), deep: make(chan struct{}, maxReading), aborts: make(chan struct{}, maxReading), runs: map[string]*known{}}, nil
+	return &Folder{root: root, slow: slow, busy: newGate(), deep: newGate(), aborts: newGate(), runs: map[string]*known{}}, nil
 }
 
 // Close closes what the folder has open. Nothing is called after it.
@@ -107,39 +115,104 @@ func valid(name string) bool {
 		utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// List returns the runs, newest first, those of one time by their names. It is an error of kind
-// pawl.Unavailable if the file system hangs.
-func (f *Folder) List() ([]Run, error) {
-	return inTime(f, f.busy, f.list)
+// List returns the runs, newest first, those of one time by their names. Those who ask at the same time share one list:
+// it may have begun before. A run that hangs is damaged. It is an error of kind pawl.Unavailable if the folder itself
+// hangs, too many runs do, or ctx ends; then the list is made nevertheless, for those who ask next.
+func (f *Folder) List(ctx context.Context) ([]Run, error) {
+	l := f.making()
+	select {
+	case <-l.made:
+		return slices.Clone(l.runs), l.err
+	case <-ctx.Done():
+		return nil, hangs("the load runs cannot be listed in time")
+	}
 }
 
-func (f *Folder) list(p *progress) ([]Run, error) {
-	entries, err := fs.ReadDir(f.root.FS(), ".")
+// making returns the list that is being made.
+func (f *Folder) making() *list {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		l := &list{made: make(chan struct{})}
+		f.next = l
+		go func() {
+			l.runs, l.err = f.list()
+			f.mu.Lock()
+			f.next = nil
+			f.mu.Unlock()
+			close(l.made)
+		}()
+	}
+	return f.next
+}
+
+// list makes a list. It reads some runs at once, so that one that is slow or hangs holds up few others.
+func (f *Folder) list() ([]Run, error) {
+	names, err := inTime(context.Background(), f, f.busy, "", func(*progress) (map[string]bool, error) { return f.names() })
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
-	for _, e := range entries {
-		name := cmp.Or(journal.ResultOf(e.Name()), e.Name())
-		if e.IsDir() && valid(name) { // a symbolic link is none
-			names[name] = true
-		}
-	}
-	var all []Run
+	var (
+		mu   sync.Mutex // guards all and errs
+		all  []Run
+		errs error
+		on   sync.WaitGroup
+	)
+	places := make(chan struct{}, maxListed)
 	for name := range names {
-		r, err := f.run(p, name)
-		p.made()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, r)
+		places <- struct{}{}
+		on.Go(func() {
+			defer func() { <-places }()
+			r, err := f.listed(name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				all = append(all, r)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				errs = err
+			}
+		})
+	}
+	on.Wait()
+	if errs != nil {
+		return nil, errs
 	}
 	f.forget(names)
 	slices.SortFunc(all, func(a, b Run) int { return cmp.Compare(a.Place(), b.Place()) })
 	return all, nil
+}
+
+// listed reads a run for a list, which waits for a place as long as it takes.
+func (f *Folder) listed(name string) (Run, error) {
+	if err := f.busy.enter(context.Background(), name); errors.Is(err, errTooMany) {
+		return Run{}, err
+	} else if err != nil {
+		return hanging(name), nil
+	}
+	r, err := entered(context.Background(), f, f.busy, name, func(p *progress) (Run, error) { return f.run(p, name) })
+	if pawl.KindOf(err) == pawl.Unavailable {
+		return hanging(name), nil
+	}
+	return r, err
+}
+
+func hanging(name string) Run { return Run{Name: name, State: Damaged, Reason: hangsReason} }
+
+// names returns the names that runs may have. It reads the folder alone: what is in it may hang.
+func (f *Folder) names() (map[string]bool, error) {
+	dir, err := f.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	entries, err := dir.Readdirnames(-1)
+	names := map[string]bool{}
+	for _, e := range entries {
+		if name := cmp.Or(journal.ResultOf(e), e); valid(name) {
+			names[name] = true
+		}
+	}
+	return names, err
 }
 
 // forget forgets what is not in the folder any more, unless it is being read.
@@ -185,7 +258,7 @@ func (f *Folder) Run(name string) (Run, error) {
 	if !valid(name) {
 		return Run{}, none(name)
 	}
-	r, err := inTime(f, f.busy, func(p *progress) (Run, error) { return f.run(p, name) })
+	r, err := inTime(context.Background(), f, f.busy, name, func(p *progress) (Run, error) { return f.run(p, name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		err = none(name)
 	}
@@ -310,6 +383,12 @@ func (f *Folder) reading(name string, k *known) (*on, error) {
 	return k.on, nil
 }
 
+// openJournal opens the journal of a run. It is an error of kind pawl.NotFound if there is none, or none any more.
+func (f *Folder) openJournal(run string) (*journal.Reader, error) {
+	f.reads(journal.NameOf(run))
+	return journal.OpenReader(f.root, journal.NameOf(run))
+}
+
 // open opens a file, whose reading is progress.
 func (f *Folder) open(p *progress, name string) (*watched, error) {
 	f.reads(name)
@@ -373,7 +452,7 @@ func (f *Folder) files(p *progress, name string) (fs.FS, error) {
 
 // Summary returns what the result of a run says of it.
 func (f *Folder) Summary(name string) (*report.Summary, error) {
-	return inTime(f, f.deep, func(p *progress) (*report.Summary, error) { return f.summary(p, name) })
+	return inTime(context.Background(), f, f.deep, name, func(p *progress) (*report.Summary, error) { return f.summary(p, name) })
 }
 
 func (f *Folder) summary(p *progress, name string) (*report.Summary, error) {
@@ -392,7 +471,7 @@ func (f *Folder) Report(name string) (*report.Report, error) {
 	if err := f.mustHaveEnded(name); err != nil {
 		return nil, err
 	}
-	r, err := inTime(f, f.deep, func(p *progress) (*report.Report, error) {
+	r, err := inTime(context.Background(), f, f.deep, name, func(p *progress) (*report.Report, error) {
 		files, err := f.files(p, name)
 		if err != nil {
 			return nil, err
@@ -427,7 +506,7 @@ func (f *Folder) Config(name string) ([]byte, error) {
 
 // Agents returns what the agents of a run that has no result are, and how far those are that prepare.
 func (f *Folder) Agents(name string) ([]journal.AgentLine, error) {
-	return inTime(f, f.busy, func(*progress) ([]journal.AgentLine, error) {
+	return inTime(context.Background(), f, f.busy, name, func(*progress) ([]journal.AgentLine, error) {
 		k := f.locked(name)
 		defer k.mu.Unlock()
 		o, err := f.reading(name, k)
@@ -443,7 +522,7 @@ func (f *Folder) file(name, file string) ([]byte, error) {
 	if !valid(name) {
 		return nil, none(name)
 	}
-	return inTime(f, f.deep, func(p *progress) ([]byte, error) {
+	return inTime(context.Background(), f, f.deep, name, func(p *progress) ([]byte, error) {
 		for _, folder := range []string{name, journal.NameOf(name), name} { // it may end meanwhile
 			if info, err := f.root.Lstat(folder); err != nil || !info.IsDir() {
 				continue

@@ -72,14 +72,13 @@ func (f *Folder) follow(r *Run, agent string) (*Follower, error) {
 			return nil, err
 		}
 	}
-	return inTime(f, f.deep, func(*progress) (*Follower, error) {
-		f.reads(journal.NameOf(r.Name))
-		reader, err := journal.OpenReader(f.root, journal.NameOf(r.Name))
+	return inTime(context.Background(), f, f.deep, r.Name, func(p *progress) (*Follower, error) {
+		reader, err := f.openJournal(r.Name)
 		if err != nil {
 			return nil, err
 		}
 		to := &Follower{folder: f, run: r.Name, reader: reader, agent: index, start: r.Begun}
-		if err := to.openAgent(); err != nil {
+		if err := to.openAgent(p); err != nil {
 			to.Close()
 			return nil, err
 		}
@@ -88,14 +87,14 @@ func (f *Folder) follow(r *Run, agent string) (*Follower, error) {
 }
 
 // openAgent opens the intervals of the agent, if that is wanted and they are there by now.
-func (f *Follower) openAgent() error {
+func (f *Follower) openAgent(p *progress) error {
 	if f.agent < 0 || f.records != nil {
 		return nil
 	}
 	r, err := f.reader.Agent(f.agent)
 	if err == nil && r != nil {
 		f.records = r
-		err = r.From(f.apart)
+		err = r.From(f.apart, p.passed)
 	}
 	return err
 }
@@ -114,7 +113,7 @@ func (f *Follower) Close() {
 
 // bounded has the follower read, for as long as the file system goes on.
 func bounded[T any](f *Follower, read func(*progress) (T, error)) (T, error) {
-	v, err := inTime(f.folder, f.folder.deep, func(p *progress) (T, error) {
+	v, err := inTime(context.Background(), f.folder, f.folder.deep, f.run, func(p *progress) (T, error) {
 		f.folder.reads(journal.NameOf(f.run))
 		return read(p)
 	})
@@ -138,9 +137,9 @@ func (f *Follower) From(place string) error {
 	if err != nil || f.place() != place || f.lines < 0 || f.apart < 0 || f.lines+f.apart == 0 || f.apart > 0 && f.records == nil {
 		return pawl.Errorf(pawl.Invalid, "%.50q is no place behind a line of the run", place)
 	}
-	_, err = bounded(f, func(*progress) (none struct{}, err error) {
+	_, err = bounded(f, func(p *progress) (none struct{}, err error) {
 		if f.records != nil {
-			err = f.records.From(f.apart)
+			err = f.records.From(f.apart, p.passed)
 		}
 		if err == nil {
 			err = f.reader.From(f.lines)
@@ -197,7 +196,7 @@ func (f *Follower) Begin(ctx context.Context) ([]Line, error) {
 func (f *Follower) toLast(p *progress) error {
 	err := f.reader.From(f.lines)
 	if err == nil {
-		err = f.openAgent()
+		err = f.openAgent(p)
 	}
 	if err == nil && f.records != nil {
 		f.apart, err = f.records.ToLast(p.made)
@@ -269,7 +268,7 @@ func (f *Follower) Next() (Piece, error) {
 // intervals adds the intervals of the agent that were not read yet, of a piece at most, and reports whether there
 // may be more.
 func (f *Follower) intervals(p *progress, to *Piece) (more bool, err error) {
-	if err := f.openAgent(); err != nil || f.records == nil {
+	if err := f.openAgent(p); err != nil || f.records == nil {
 		return false, err
 	}
 	size := 0

@@ -60,7 +60,7 @@ func (f *Folder) Intervals(ctx context.Context, r *Run, q Query) ([]Interval, in
 			return nil, 0, meanwhile(r.Name, err)
 		}
 	}
-	p, err := inTime(f, f.deep, func(at *progress) (*pageRead, error) {
+	p, err := inTime(ctx, f, f.deep, r.Name, func(at *progress) (*pageRead, error) {
 		p := &pageRead{ctx: ctx, q: q, at: at}
 		if r.Result {
 			return p, f.ofResult(r.Name, p)
@@ -128,8 +128,7 @@ func (p *pageRead) add(i *Interval, place int64) error {
 
 // ofJournal reads intervals of a run that is on or lost, of all agents or of one.
 func (f *Folder) ofJournal(name string, agent int, p *pageRead) error {
-	f.reads(journal.NameOf(name))
-	reader, err := journal.OpenReader(f.root, journal.NameOf(name))
+	reader, err := f.openJournal(name)
 	if err != nil {
 		return err
 	}
@@ -173,7 +172,7 @@ func (p *pageRead) ofAgent(reader *journal.Reader, agent int) error {
 		return err
 	}
 	defer records.Close()
-	if err := records.From(p.q.After); err != nil {
+	if err := records.From(p.q.After, p.goOn); err != nil {
 		return err
 	}
 	return records.Read(func(i *loadpb.Interval, next int64) error {

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,7 +62,7 @@ func opened(t *testing.T, dir string) *results.Folder {
 // listed returns the runs of a folder in short.
 func listed(t *testing.T, f *results.Folder) (all []string) {
 	t.Helper()
-	list, err := f.List()
+	list, err := f.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +347,7 @@ func BenchmarkList(b *testing.B) {
 	}
 	defer f.Close()
 	for b.Loop() {
-		if all, err := f.List(); err != nil || len(all) != 200 {
+		if all, err := f.List(b.Context()); err != nil || len(all) != 200 {
 			b.Fatal(len(all), err)
 		}
 	}
@@ -464,6 +466,55 @@ func TestIntervals(t *testing.T) {
 		}
 		if i, _, err := intervalsOf(t, f, "a", results.Query{Limit: 9}); pawl.KindOf(err) != pawl.Conflict {
 			t.Errorf("%q: %v, %v", damage, i, err)
+		}
+	}
+}
+
+// TestMiddle: a place within a record of the same agent is none, neither of a page nor of what is followed, whatever the
+// bytes there look like (L7).
+func TestMiddle(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := resultstest.Journal(t, dir, "a", 1, resultstest.File)
+	defer j.Close()
+	j.Changed(resultstest.View(1, controller.Running))
+	resultstest.Record(t, j, filepath.Join(dir, "records"), 1, 0, 4)
+	f := opened(t, dir)
+	for r, err := f.Run("a"); r.State != results.Running; r, err = f.Run("a") { // its line is written by and by
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, to, err := f.Follow("a", "node-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	p, err := to.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[int64]bool{}
+	for _, l := range p.Lines {
+		var lines, agent, at int64
+		if n, _ := fmt.Sscanf(l.Place, "%d-%d-%d", &lines, &agent, &at); n == 3 && l.Type == journal.TypeInterval {
+			ends[at] = true
+		}
+	}
+	if len(ends) != 4 {
+		t.Fatalf("%d intervals: %+v", len(ends), p)
+	}
+	for at := range slices.Max(slices.Collect(maps.Keys(ends))) + 3 {
+		if at == 0 {
+			continue
+		}
+		want := pawl.Invalid
+		_, _, err := intervalsOf(t, f, "a", results.Query{Agent: "node-2", After: at, Limit: 9})
+		if (err == nil) != ends[at] || err != nil && pawl.KindOf(err) != want {
+			t.Errorf("a page after %d: %v", at, err)
+		}
+		if err := to.From(fmt.Sprintf("0-1-%d", at)); (err == nil) != ends[at] || err != nil && pawl.KindOf(err) != want {
+			t.Errorf("following after %d: %v", at, err)
 		}
 	}
 }

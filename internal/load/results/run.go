@@ -88,9 +88,10 @@ func ofJournal(name string, info *journal.Info, s *journal.State) Run {
 	return r
 }
 
-// Why a run is lost.
+// Why a run is lost, or damaged.
 const (
 	LostReason      = "it has no result: its controller has died, or could not write one"
+	hangsReason     = "it cannot be read in time: its file system may hang"
 	unwrittenReason = "it has no result: its controller could not write one"
 )
 

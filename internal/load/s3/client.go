@@ -167,13 +167,23 @@ type call struct {
 }
 
 // do sends a request and returns the head of its response. The caller reads the body and calls done.
-// c.query has the query, encoded and in order. ctx is for the connection only.
+// c.query has the query, encoded and in order.
 func (c *Client) do(q call) (*http.Response, error) {
-	c.request = q.method + " " + c.store.path + q.key
-	c.Aside = 0
-	if err := c.Connect(context.Background()); err != nil {
+	if err := c.begin(context.Background(), q); err != nil {
 		return nil, err
 	}
+	return c.exchange(q)
+}
+
+// begin begins a request: it has a connection then.
+func (c *Client) begin(ctx context.Context, q call) error {
+	c.request = q.method + " " + c.store.path + q.key
+	c.Aside = 0
+	return c.Connect(ctx)
+}
+
+// exchange sends a request that has begun and returns the head of its response.
+func (c *Client) exchange(q call) (*http.Response, error) {
 	c.write(q)
 	if q.size > 0 && q.size <= together {
 		c.head = append(c.head, q.part(0, int(q.size))...)
@@ -354,9 +364,17 @@ func (c *Client) expect(r *http.Response, statuses ...int) error {
 	return c.refused(r.StatusCode, body)
 }
 
-// simple sends a request whose response has no content that matters.
-func (c *Client) simple(q call, statuses ...int) (*http.Response, error) {
-	r, err := c.do(q)
+// simple sends a request whose response has no content that matters. A ctx that ends closes the connection, wherever the
+// request is.
+func (c *Client) simple(ctx context.Context, q call, statuses ...int) (*http.Response, error) {
+	if err := c.begin(ctx, q); err != nil {
+		return nil, err
+	}
+	if ctx.Done() != nil {
+		conn := c.conn
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // what does not return then finds it closed
+	}
+	r, err := c.exchange(q)
 	if err != nil {
 		return nil, err
 	}

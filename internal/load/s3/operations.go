@@ -2,6 +2,7 @@ package s3
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -122,7 +123,7 @@ func (c *Client) Head(key string) (int64, error) {
 	var size int64
 	err := c.again(func() error {
 		c.query = c.query[:0]
-		r, err := c.simple(call{method: http.MethodHead, key: key}, http.StatusOK)
+		r, err := c.simple(context.Background(), call{method: http.MethodHead, key: key}, http.StatusOK)
 		if err == nil {
 			size = r.ContentLength
 		}
@@ -135,7 +136,7 @@ func (c *Client) Head(key string) (int64, error) {
 func (c *Client) Delete(key string) error {
 	err := c.again(func() error {
 		c.query = c.query[:0]
-		_, err := c.simple(call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
+		_, err := c.simple(context.Background(), call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
 		return err
 	})
 	if KindOf(err) == NotFound && code(err) == "NoSuchKey" {
@@ -160,7 +161,7 @@ func (c *Client) Put(key string, size int64, body Body) error {
 	}
 	return c.again(func() error {
 		c.query = c.query[:0]
-		_, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body}, http.StatusOK)
+		_, err := c.simple(context.Background(), call{method: http.MethodPut, key: key, size: size, body: body}, http.StatusOK)
 		return err
 	})
 }
@@ -193,11 +194,11 @@ func (c *Client) createOnce(key string) (upload string, err error) {
 	return upload, nil
 }
 
-func (c *Client) putPart(key, upload string, number int, at, size int64, body Body) (tag string, err error) {
+func (c *Client) putPart(ctx context.Context, key, upload string, number int, at, size int64, body Body) (tag string, err error) {
 	err = c.again(func() error {
 		c.query = strconv.AppendInt(append(c.query[:0], "partNumber="...), int64(number), 10)
 		c.query = appendEscaped(append(c.query, "&uploadId="...), upload, false)
-		r, err := c.simple(call{method: http.MethodPut, key: key, size: size, body: body, from: at}, http.StatusOK)
+		r, err := c.simple(ctx, call{method: http.MethodPut, key: key, size: size, body: body, from: at}, http.StatusOK)
 		if err == nil {
 			tag = r.Header.Get("ETag")
 		}
@@ -232,7 +233,7 @@ func (c *Client) complete(key, upload string, tags []string) error {
 // Abort ends an upload in parts and deletes them; that there is none is no error. It is not tried again.
 func (c *Client) Abort(key, upload string) error {
 	c.query = appendEscaped(append(c.query[:0], "uploadId="...), upload, false)
-	_, err := c.simple(call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
+	_, err := c.simple(context.Background(), call{method: http.MethodDelete, key: key}, http.StatusNoContent, http.StatusOK)
 	if KindOf(err) == NotFound {
 		return nil
 	}

@@ -10,7 +10,8 @@ import (
 type upload struct {
 	key, id string
 	size    int64
-	part    int64 // the size of each but the last one
+	part    int64  // the size of each but the last one
+	cut     func() // cuts off the parts that are being sent; nil: no other is
 
 	mu   sync.Mutex // guards the fields below
 	body Body       // makes one piece at a time
@@ -30,7 +31,7 @@ func (c *Client) putParts(key string, size int64, body Body) error {
 	if n := min(c.store.PartsAtOnce, len(u.tags)); n > 1 {
 		c.sendTogether(u, n)
 	} else {
-		aside += c.sendParts(u, body)
+		aside += c.sendParts(context.Background(), u, body)
 	}
 	if err = u.err; err == nil {
 		err = c.complete(key, id, u.tags)
@@ -43,21 +44,27 @@ func (c *Client) putParts(key string, size int64, body Body) error {
 }
 
 // sendTogether has n clients send the parts, this one among them, and returns when all have ended. Once a part has
-// failed none is tried again.
+// failed none is tried again, and those that are being sent are cut off.
 func (c *Client) sendTogether(u *upload, n int) {
+	ctx, cut := context.WithCancel(context.Background())
+	defer cut()
+	u.cut = cut
 	stop := c.Stop
 	c.Stop = func() bool { return u.failed() || stop != nil && stop() }
 	var all sync.WaitGroup
 	for _, h := range c.helpersFor(n - 1) {
 		h.Sent, h.Stop = c.Sent, c.Stop
-		all.Go(func() { h.sendParts(u, h.copied(u)) })
+		all.Go(func() { h.sendParts(ctx, u, h.copied(u)) })
 	}
-	c.sendParts(u, c.copied(u))
+	c.sendParts(ctx, u, c.copied(u))
 	all.Wait()
 	c.Stop = stop
 	for _, h := range c.helpers {
 		c.Retried += h.Retried
 		h.Retried = 0
+	}
+	if u.err != nil {
+		c.Close() // what cuts off may still be closing connections
 	}
 }
 
@@ -93,15 +100,15 @@ func (c *Client) copied(u *upload) Body {
 	}
 }
 
-// sendParts sends parts until there are no more or one has failed, and returns the time for hashes.
-func (c *Client) sendParts(u *upload, body Body) (aside time.Duration) {
+// sendParts sends parts until there are no more, one has failed or ctx ends, and returns the time for hashes.
+func (c *Client) sendParts(ctx context.Context, u *upload, body Body) (aside time.Duration) {
 	for {
 		i, more := u.take()
 		if !more {
 			return aside
 		}
 		at := int64(i) * u.part
-		tag, err := c.putPart(u.key, u.id, i+1, at, min(u.part, u.size-at), body)
+		tag, err := c.putPart(ctx, u.key, u.id, i+1, at, min(u.part, u.size-at), body)
 		aside += c.Aside
 		u.sent(i, tag, err)
 	}
@@ -128,7 +135,10 @@ func (u *upload) failed() bool {
 func (u *upload) sent(i int, tag string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.tags[i] = tag; u.err == nil {
+	if u.tags[i] = tag; u.err == nil && err != nil {
 		u.err = err
+		if u.cut != nil {
+			u.cut()
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -274,6 +275,60 @@ func TestPartsAtOnce(t *testing.T) {
 	}
 }
 
+// TestCutOff: once a part of an object has failed for good, none is waited for that the store does not read, does not respond
+// to, or whose response it does not end, and the upload is aborted (L9).
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	const part = 32 << 20 // more than the system buffers
+	var aborted atomic.Bool
+	var begun sync.WaitGroup
+	begun.Add(3)
+	over, gone, cut := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); {
+		case q.Has("uploads"):
+			_, _ = io.WriteString(w, "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
+		case r.Method == http.MethodDelete:
+			aborted.Store(true)
+			w.WriteHeader(http.StatusNoContent)
+		case q.Get("partNumber") == "1":
+			begun.Done()
+			<-over
+		case q.Get("partNumber") == "2":
+			_, _ = io.Copy(io.Discard, r.Body)
+			begun.Done()
+			<-r.Context().Done() // the connection is closed
+			close(gone)
+		case q.Get("partNumber") == "3":
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Length", "1")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush() // the client sees it, or the connection is lost
+			begun.Done()
+			<-r.Context().Done()
+			close(cut)
+		default:
+			_, _ = io.Copy(io.Discard, r.Body)
+			begun.Wait()
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(over) })
+	c := s3test.Client(t, server.URL+"/bench", func(c *s3.Config) {
+		c.PartSize, c.PartsAtOnce, c.Retries, c.Timeout = part, 4, 10, time.Hour
+	})
+	piece := make([]byte, s3.Piece)
+	if err := c.Put("large", 4*part, func(_ int64, n int) []byte { return piece[:n] }); s3.KindOf(err) != s3.Denied {
+		t.Error(err)
+	}
+	<-gone
+	<-cut
+	if !aborted.Load() {
+		t.Error("the upload is not aborted")
+	}
+}
+
 // TestCircles: a list whose places repeat is given up, however many there are, and one that is only long is not (L9).
 func TestCircles(t *testing.T) {
 	t.Parallel()
@@ -476,7 +531,9 @@ func TestTroubles(t *testing.T) {
 				}
 				return s3test.None
 			})
-			c := s3test.Client(t, url, func(c *s3.Config) { c.Timeout = 300 * time.Millisecond })
+			c := s3test.Client(t, url)
+			store := s3.StoreOf(c)
+			long := store.Timeout
 			key, body := name, contents(6<<20)
 			calls := map[string]func() error{
 				"get": func() error { _, err := get(c, key, 5, 1<<19, 1<<19); return err },
@@ -492,10 +549,14 @@ func TestTroubles(t *testing.T) {
 					continue
 				}
 				on.Store(true)
+				if test.trouble == s3test.Stall {
+					store.Timeout = 300 * time.Millisecond
+				}
 				if err := f(); s3.KindOf(err) != test.kind {
 					t.Errorf("%s: %v", call, err)
 				}
 				on.Store(false)
+				store.Timeout = long
 				if err := f(); err != nil {
 					t.Errorf("%s after the trouble: %v", call, err)
 				}

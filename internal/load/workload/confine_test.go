@@ -3,7 +3,9 @@
 package workload
 
 import (
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -246,4 +248,64 @@ func TestFullDisk(t *testing.T) {
 	if _, faults := Plan(t.Context(), job); len(faults) > 0 {
 		t.Errorf("a sparse file takes no space: %v", faults)
 	}
+}
+
+// TestForbidden: a file system that becomes read-only, or a folder that may not be written, ends a run with its first
+// error, whatever its budget: every further operation would fail, too (L9, pain 17).
+func TestForbidden(t *testing.T) {
+	t.Parallel()
+	t.Run("permission", func(t *testing.T) {
+		t.Parallel()
+		job := forbiddenJob(t)
+		folder := filepath.Join(job.Root, "load", job.RunID)
+		testForbidden(t, job, start(t, job, withoutRights+"=1"), func() error { return forbid(folder, 0o555) }, func() error { return forbid(folder, 0o755) })
+	})
+	job := forbiddenJob(t)
+	if syscall.Mount("pawl-test", job.Root, "tmpfs", 0, "size=12m") != nil {
+		return // who may not mount has seen the error of a folder
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(job.Root, syscall.MNT_DETACH) })
+	t.Run("read_only", func(t *testing.T) {
+		remount := func(flags uintptr) func() error {
+			return func() error { return syscall.Mount("", job.Root, "", syscall.MS_REMOUNT|flags, "") }
+		}
+		testForbidden(t, job, start(t, job), remount(syscall.MS_RDONLY), remount(0))
+	})
+}
+
+func forbiddenJob(t *testing.T) Job {
+	return newJob(t, "{name: forbidden, files: [{name: data}], mix: [{operation: create, block: 1KiB}], duration: 10s, errors: {percent: 100}}")
+}
+
+// testForbidden runs a job whose folder may not be written once it is prepared. The test is named as the class of the
+// errors.
+func testForbidden(t *testing.T, job Job, p *process, forbid, allow func() error) {
+	t.Helper()
+	p.prepare()
+	if err := forbid(); err != nil {
+		t.Fatal(err)
+	}
+	p.run(soon())
+	_, _, f := p.finished()
+	errs := map[string]uint64{}
+	for _, o := range f.GetTotals() {
+		errs = o.GetErrors()
+	}
+	if f.GetError().GetCode() != loadpb.ErrorCode_ERROR_CODE_PERMISSION || len(errs) != 1 || errs[path.Base(t.Name())] != 1 {
+		t.Errorf("%v, %v", errs, f)
+	}
+	if err := allow(); err != nil {
+		t.Fatal(err)
+	}
+	left(t, job, p.clean())
+}
+
+// forbid sets the mode of a folder and of those in it.
+func forbid(folder string, mode fs.FileMode) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, mode)
+		}
+		return err
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,7 +27,7 @@ type content struct {
 
 // newContent returns a content of which the given percentage compresses away.
 func newContent(seed uint64, compressible, most int) (*content, error) {
-	base, err := alignedBuffer(period + most + 2*page)
+	base, err := alignedBuffer(period+most+2*page, most)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +81,44 @@ func (c *content) verify(got []byte, file uint64, offset int64, zeros bool) erro
 
 func isZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// alignedBuffer returns memory that begins at a page and that the collector of garbage leaves alone.
-func alignedBuffer(n int) ([]byte, error) {
-	b, err := unix.Mmap(-1, 0, (max(n, 1)+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+const (
+	hugePage  = 2 << 20
+	hugeBlock = 1 << 20 // from this size on blocks are to be in huge pages
+)
+
+// alignedBuffer returns n bytes or more of memory for blocks of a size, which begin at a page and which the collector of
+// garbage leaves alone, until freeBuffer. That of large blocks begins at a huge page, and the system is asked for such
+// pages: it gives them as far as it has them. A device takes a block in as many pieces as it has in memory, and how many
+// may be in a request is limited, so that small pages make the time for a block depend on how fragmented memory is.
+func alignedBuffer(n, block int) ([]byte, error) {
+	unit, populate := page, unix.MAP_POPULATE
+	if block >= hugeBlock {
+		unit, populate = hugePage, 0
+	}
+	n = (max(n, 1) + unit - 1) / unit * unit
+	start, err := unix.MmapPtr(-1, 0, nil, uintptr(n+unit-page), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|populate)
 	if err != nil {
 		return nil, fmt.Errorf("allocate a buffer of %d bytes: %w", n, err)
+	}
+	before := -int(uintptr(start)) & (unit - 1)
+	all := unsafe.Slice((*byte)(start), n+unit-page)
+	freeBuffer(all[:before])
+	freeBuffer(all[before+n:])
+	b := all[before : before+n : before+n]
+	if populate == 0 {
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // without huge pages, others do
+		for at := 0; at < n; at += page {
+			b[at] = 0
+		}
 	}
 	return b, nil
 }
 
-func (c *content) free() { _ = unix.Munmap(c.base) } // it is one that Mmap has returned
+// freeBuffer gives memory back, in whole pages. It is of alignedBuffer, or empty.
+func freeBuffer(b []byte) {
+	if len(b) > 0 {
+		_ = unix.MunmapPtr(unsafe.Pointer(&b[0]), uintptr(len(b))) // it was mapped
+	}
+}
+
+func (c *content) free() { freeBuffer(c.base) }

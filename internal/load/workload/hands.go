@@ -34,6 +34,7 @@ type hands struct {
 	cursors  []cursor // by operation
 	buffer   []byte   // for reading
 	rides    [][]byte // for the operations in a ring
+	memory   []byte   // that both are in, if there is no object store
 	name     []byte   // of a file, ended by 0
 	other    []byte   // the name after a rename
 	how      unix.OpenHow

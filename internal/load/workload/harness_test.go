@@ -6,16 +6,20 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/pawl-dev/pawl/internal/lab/s3test"
@@ -27,16 +31,34 @@ import (
 // asEngine makes the test program an engine.
 const asEngine = "PAWL_TEST_LOAD_ENGINE"
 
+// withoutRights has an engine renounce what root may do: to write into folders that may not be written, for example.
+const withoutRights = "PAWL_TEST_WITHOUT_RIGHTS"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asEngine) == "" {
 		code := m.Run()
 		s3test.Remove()
 		os.Exit(code)
 	}
+	if os.Getenv(withoutRights) != "" {
+		fmt.Fprintln(os.Stderr, renounce())
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	code := Main(ctx, testAccess, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// renounce starts this program anew, as the same user and without capabilities. It returns why it cannot.
+func renounce() error {
+	runtime.LockOSThread() // whose rights are those of what it executes
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), unix.Capset(&header, &none[0]), os.Unsetenv(withoutRights)); err != nil {
+		return fmt.Errorf("renounce capabilities: %w", err)
+	}
+	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
 // testAccess is the access of an engine, from its environment.

@@ -196,7 +196,7 @@ func (t *thread) equipObjects() (err error) {
 		}
 	}
 	t.objects = o
-	t.buffer, err = alignedBuffer(s3.Piece)
+	t.buffer, err = alignedBuffer(s3.Piece, s3.Piece)
 	return err
 }
 

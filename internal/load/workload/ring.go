@@ -163,12 +163,28 @@ func (r *ring) push(op uint8, fd int, b []byte, offset int64, user uint64) {
 	r.queued++
 }
 
+// submit submits what is queued. What the kernel does not take is left to enter.
+func (r *ring) submit() {
+	if r.queued > 0 {
+		_ = r.call(0, 0, nil) // enter has the same error
+	}
+}
+
 // enter submits what is queued and waits until something is complete, or for at most the given time.
 func (r *ring) enter(wait time.Duration) syscall.Errno {
-	atomic.StoreUint32(r.sqTail, r.tail)
 	r.limit = unix.NsecToTimespec(max(int64(wait), 0))
 	r.argument.time = uint64(uintptr(unsafe.Pointer(&r.limit)))
-	n, _, errno := unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(r.queued), 1, enterGetEvents|enterExtArg, uintptr(unsafe.Pointer(&r.argument)), unsafe.Sizeof(r.argument))
+	return r.call(1, enterGetEvents|enterExtArg, &r.argument)
+}
+
+// call is io_uring_enter(2).
+func (r *ring) call(least, flags uintptr, argument *waitArgument) syscall.Errno {
+	atomic.StoreUint32(r.sqTail, r.tail)
+	size := uintptr(0)
+	if argument != nil {
+		size = unsafe.Sizeof(*argument)
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(r.queued), least, flags, uintptr(unsafe.Pointer(argument)), size)
 	switch errno {
 	case 0:
 		r.queued -= uint32(n)

@@ -148,16 +148,24 @@ func (t *thread) equip(shared *opened) (err error) {
 			}
 		}
 	}
+	return t.allocate(shared.longest)
+}
+
+// allocate allocates the buffers of the thread for blocks of a size, in whole pages: all in one piece, as huge pages are
+// larger than most blocks.
+func (t *thread) allocate(block int) (err error) {
+	rides := 0
 	if t.layout.test.Engine == spec.Uring {
-		t.rides = make([][]byte, t.layout.test.Depth)
-		for i := range t.rides {
-			if t.rides[i], err = alignedBuffer(shared.longest); err != nil {
-				return err
-			}
-		}
+		rides = t.layout.test.Depth
 	}
-	t.buffer, err = alignedBuffer(shared.longest)
-	return err
+	if t.memory, err = alignedBuffer((1+rides)*block, block); err != nil {
+		return err
+	}
+	t.buffer = t.memory[:block:block]
+	for i := range rides {
+		t.rides = append(t.rides, t.memory[(1+i)*block:(2+i)*block:(2+i)*block])
+	}
+	return nil
 }
 
 func (t *thread) openSet(s *set, flags int) ([]int32, error) {
@@ -381,11 +389,7 @@ func (r *run) release() {
 				c.free()
 			}
 		}
-		for _, b := range append(t.rides, t.buffer) {
-			if b != nil {
-				_ = unix.Munmap(b) // it is one that Mmap has returned
-			}
-		}
+		freeBuffer(t.memory)
 	}
 	for _, fds := range r.threads[0].leaves {
 		closeAll(fds)
@@ -400,26 +404,41 @@ func closeAll(fds []int32) {
 }
 
 // announce reports when all threads have begun: soon, when now is called first, or when it is
-// stopped. A thread that has not begun by then does so later than that.
+// stopped. A thread that has not begun by then does so later than that. After that it does nothing: what runs beside the
+// threads takes the processor from them, also in the middle of an operation that holds a lock of the system.
 func (r *run) announce(emit func(*enginepb.EngineFrame)) (now, stop func()) {
-	var once sync.Once
-	now = func() {
-		once.Do(func() {
-			s, _ := r.begun()
-			emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
-		})
-	}
-	stopTicking := each(time.Millisecond, func() {
-		if _, n := r.begun(); n == len(r.threads) {
-			now()
+	now = sync.OnceFunc(func() {
+		s, _ := r.begun()
+		emit(&enginepb.EngineFrame{Frame: &enginepb.EngineFrame_Started{Started: s}})
+	})
+	done := make(chan struct{})
+	var over sync.WaitGroup
+	over.Go(func() {
+		for wait := time.Duration(r.start - r.clock.now()); r.hasBegun() < len(r.threads); wait = lookForBegin {
+			select {
+			case <-time.After(max(wait, lookForBegin)):
+			case <-done:
+				return
+			}
 		}
+		now()
 	})
 	return now, func() {
-		stopTicking()
-		if _, n := r.begun(); n > 0 { // the run may have ended before its start
+		close(done)
+		over.Wait()
+		if r.hasBegun() > 0 { // the run may have ended before its start
 			now()
 		}
 	}
+}
+
+// lookForBegin is how often it is looked whether all threads have begun.
+const lookForBegin = time.Millisecond
+
+// hasBegun returns how many threads have begun.
+func (r *run) hasBegun() int {
+	_, n := r.begun()
+	return n
 }
 
 // begun returns when the threads have begun, and how many have.

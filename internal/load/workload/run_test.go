@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -307,5 +308,22 @@ func TestDirect(t *testing.T) {
 	}
 	if _, faults := Plan(t.Context(), job); len(faults) != 1 || faults[0].GetSubject() != "direct" {
 		t.Error(faults)
+	}
+}
+
+// TestQuiet: nothing runs often beside the threads. Whatever wakes takes a processor from them, and with it, in the middle
+// of a write, the lock of a file that the others wait for (L9).
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	p := start(t, newJob(t, `{name: quiet, files: [{name: data, count: 1, size: 4KiB}], mix: [{operation: read}], engine: "null", rate: 10, duration: 2s}`))
+	p.prepare()
+	p.run(soon())
+	_, _, f := p.finished()
+	if f.GetError() != nil || p.wait() != 0 {
+		t.Fatal(f.GetError(), p.errors)
+	}
+	const most = 2000 // the thread itself looks around every 10 ms
+	if n := p.cmd.ProcessState.SysUsage().(*syscall.Rusage).Nvcsw; n > most {
+		t.Errorf("the engine has woken %d times in 2 s, want %d at most", n, most)
 	}
 }

@@ -69,8 +69,10 @@ func (t *thread) fill() {
 	}
 }
 
-// submit begins an operation.
+// submit begins an operation. It is queued, and handed over with the next one or by drain: an operation that waited for
+// those after it would take longer than the device does, which would begin late.
 func (t *thread) submit(o *operation) {
+	t.flights.submit()
 	id := t.flights.free[len(t.flights.free)-1]
 	f := &t.flights.all[id]
 	f.o, f.begin, f.due = o, t.clock.now(), t.at()
