@@ -21,6 +21,7 @@ type app struct {
 	server    string // the URL of a server, to be used instead of a database; or empty
 	cert, key string // the files with the certificate to show to the server, and its key
 	tokenFile string // the file with the secret of a token for the server; empty: PAWL_TOKEN
+	secretKey string // the file with the keys that encrypt secrets in the database; empty: PAWL_SECRET_KEY_FILE
 	ca        string // the file with the certificates that the server's is signed by; empty: the system's
 	workspace string
 	profile   string // the name of the profile that the server is from, or empty

@@ -14,7 +14,9 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/keyring"
 	"github.com/pawl-dev/pawl/internal/privatejob"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -79,6 +81,9 @@ func (d *Doctor) examine(ctx context.Context) (found []health.Finding, err error
 	if err != nil {
 		return nil, err
 	}
+	if w.Secrets, err = secrets(ctx, s); err != nil {
+		return nil, err
+	}
 	host, _ := os.Hostname()
 	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && privatejob.ProcessGone(n.PID) })
 	stuck, err := cl.Inspect.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
@@ -86,4 +91,24 @@ func (d *Doctor) examine(ctx context.Context) (found []health.Finding, err error
 		return nil, err
 	}
 	return health.Examine(w, stuck), nil
+}
+
+// secrets counts the secrets of webhooks by the key that encrypts them.
+func secrets(ctx context.Context, s store.Store) (map[string]int, error) {
+	const page = 100
+	count := map[string]int{}
+	for before := rowkey.Webhook(0); ; {
+		list, err := s.Webhooks(ctx, before, page)
+		if err != nil || len(list) == 0 {
+			return count, err
+		}
+		for _, w := range list {
+			before = w.Key()
+			for _, stored := range [][]byte{w.Secret, w.Former} {
+				if !keyring.IsNone(stored) {
+					count[keyring.KeyOf(stored)]++
+				}
+			}
+		}
+	}
 }

@@ -112,6 +112,11 @@ var Checks = []Check{
 		Means: "The file is damaged: by its disk, by a copy made while it was in use, or by another program.", Cure: "stop every process, keep a copy, and restore a backup; sqlite3 FILE .recover saves what can be read",
 	},
 	{
+		Name: "secrets", What: "whether the secrets of webhooks are encrypted in the database, and with which keys", Healthy: "no secret can be read in the database",
+		Rule:  "warning if secrets are stored as they are",
+		Means: "Whoever can read the database, or a backup of it, can sign messages that receivers take for Pawl's.", Cure: "give each server a key: pawl server --secret-key-file FILE; then rotate what was readable: pawl webhook rotate NAME; pawl prune removes webhooks that were deleted",
+	},
+	{
 		Name: "clocks", What: "how far the clocks of this machine and of the processes differ from the database's", Healthy: "clocks agree", Unit: Seconds, Warn: 2, Problem: 60,
 		Means: "Leases and deadlines go by the database's clock, but ids, their order and the times in logs go by those of the machines.", Cure: "synchronize the machine's clock with NTP",
 	},

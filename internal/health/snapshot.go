@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ type Snapshot struct {
 	Waiting []Waiting      // work that waits for a worker, by route
 	Open    int            // unfinished jobs that are not paused
 	Late    []Late
+	Secrets map[string]int // secrets of webhooks, by the fingerprint of their key; empty: readable
 }
 
 // Waiting is the work of one route that waits for a worker.
@@ -59,6 +61,7 @@ func (s *Snapshot) dead() map[rowkey.Worker]string {
 // Examine judges a snapshot, and the jobs that make no progress.
 func Examine(s *Snapshot, stuck []pawl.StuckJob) []Finding {
 	r := new(Diagnosis)
+	r.secrets(s)
 	r.clocks(s)
 	r.versions(s)
 	r.server(s)
@@ -66,7 +69,7 @@ func Examine(s *Snapshot, stuck []pawl.StuckJob) []Finding {
 	r.routes(s)
 	r.late(s)
 	r.stuck(stuck)
-	r.Well("clocks", "versions", "server", "workers", "routes", "queue", "deadlines", "evaluation", "stuck")
+	r.Well("secrets", "clocks", "versions", "server", "workers", "routes", "queue", "deadlines", "evaluation", "stuck")
 	return r.Findings
 }
 
@@ -88,6 +91,21 @@ func (s *Snapshot) alive() []*pawl.Node {
 func since(now, then int64) time.Duration { return time.Duration(now-then) * time.Microsecond }
 
 func nodeName(n *pawl.Node) string { return n.Role + " " + n.Name }
+
+// secrets names the keys that are in use, so that it can be seen when one is not any more.
+func (r *Diagnosis) secrets(s *Snapshot) {
+	all := 0
+	for _, n := range s.Secrets {
+		all += n
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Secrets)) {
+		if key == "" {
+			r.Say("secrets", Warning, "", "%d of %d secrets of webhooks can be read in the database", s.Secrets[key], all)
+		} else {
+			r.Say("secrets", OK, "key "+key, "it encrypts %d of %d secrets of webhooks", s.Secrets[key], all)
+		}
+	}
+}
 
 func (r *Diagnosis) clocks(s *Snapshot) {
 	r.skew("this machine", s.Skew)

@@ -116,13 +116,13 @@ func TestHTTPS(t *testing.T) {
 	w := &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}
 	strict := NewSender(Config{})
 	defer strict.Close()
-	if r := strict.Send(t.Context(), w, Message{ID: "m"}); r.Delivered || !strings.Contains(r.Error, "certificate") {
+	if r := strict.Send(t.Context(), w, &Secrets{}, Message{ID: "m"}); r.Delivered || !strings.Contains(r.Error, "certificate") {
 		t.Errorf("with the certificates of the system: %+v", r)
 	}
 	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	known := NewSender(Config{Roots: roots})
 	defer known.Close()
-	if r := known.Send(t.Context(), w, Message{ID: "m"}); !r.Delivered || r.Status != http.StatusAccepted {
+	if r := known.Send(t.Context(), w, &Secrets{}, Message{ID: "m"}); !r.Delivered || r.Status != http.StatusAccepted {
 		t.Errorf("with its certificate: %+v", r)
 	}
 }
@@ -140,7 +140,7 @@ func TestLargeAnswers(t *testing.T) {
 	defer s.Close()
 	sender := NewSender(Config{Timeout: 5 * time.Second})
 	defer sender.Close()
-	if r := sender.Send(t.Context(), &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, Message{ID: "m"}); !r.Delivered || r.Duration > 4*time.Second {
+	if r := sender.Send(t.Context(), &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, &Secrets{}, Message{ID: "m"}); !r.Delivered || r.Duration > 4*time.Second {
 		t.Errorf("%+v", r)
 	}
 }
@@ -168,10 +168,10 @@ func TestSignature(t *testing.T) {
 func TestFormerSecret(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := &pawl.Webhook{Secret: [32]byte{1}, Former: [32]byte{2}, FormerUntil: now.Add(time.Second).UnixMicro()}
-	both := strings.Fields(signatures(w, "m", now, nil))
-	later := strings.Fields(signatures(w, "m", now.Add(time.Second), nil))
-	if len(both) != 2 || both[0] != signature(w.Secret, "m", now, nil) || both[1] != signature(w.Former, "m", now, nil) || len(later) != 1 {
+	w := &Secrets{secret: [32]byte{1}, former: [32]byte{2}, until: now.Add(time.Second).UnixMicro()}
+	both := strings.Fields(w.signatures("m", now, nil))
+	later := strings.Fields(w.signatures("m", now.Add(time.Second), nil))
+	if len(both) != 2 || both[0] != signature(w.secret, "m", now, nil) || both[1] != signature(w.former, "m", now, nil) || len(later) != 1 {
 		t.Errorf("%v, later %v", both, later)
 	}
 }
@@ -201,7 +201,7 @@ func TestSendEnds(t *testing.T) {
 	defer s.Close()
 	sender := NewSender(Config{Timeout: time.Hour})
 	defer sender.Close()
-	if r := sender.Send(ctx, &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, Message{ID: "m"}); r.Delivered {
+	if r := sender.Send(ctx, &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, &Secrets{}, Message{ID: "m"}); r.Delivered {
 		t.Errorf("%+v", r)
 	}
 }
