@@ -138,10 +138,16 @@ func (s *scan) escape() {
 }
 
 // string reads a string.
-func (s *scan) string() string {
+func (s *scan) string() string { return s.alike("") }
+
+// alike reads a string, and returns like if that is the same.
+func (s *scan) alike(like string) string {
 	from := s.at
 	text, escapes := s.quoted()
-	if !escapes || s.odd {
+	switch {
+	case !escapes && string(text) == like:
+		return like
+	case !escapes || s.odd:
 		return string(text)
 	}
 	var decoded string
