@@ -24,7 +24,7 @@ var Checks = []Check{
 		Means: "With synchronous_commit off, a crash of the server loses the last commits; without fsync or full_page_writes it can corrupt the database; without track_counts nothing is vacuumed.", Cure: "set it to on in postgresql.conf, or for the database with ALTER DATABASE, and reload the server",
 	},
 	{
-		Name: "connections", Store: "postgres", What: "connections in use, as a share of what the server allows", Healthy: "connections are available", Unit: Percent, Warn: 80, Problem: 95,
+		Name: "connections", Store: "postgres", What: "connections in use, as a share of what the server allows, and how many each process of Pawl has", Healthy: "connections are available", Unit: Percent, Warn: 80, Problem: 95,
 		Means: "No more processes can connect.", Cure: "raise max_connections of the server, or lower the number of connections of each process",
 	},
 	{
