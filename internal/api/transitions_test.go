@@ -2,9 +2,15 @@ package api_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
 )
@@ -81,4 +87,81 @@ func (d *drive) forbidden(path, id string, m *machine.Machine, from machine.Stat
 	if !slices.Equal(got, allowed) {
 		d.t.Errorf("%s in %s: allowed is %v, want %v", event, from, got, allowed)
 	}
+}
+
+// TestRivalVerbs: of pause, resume and terminate at the same time, and of pause, resume and cancel of a
+// job, each request that is accepted is one move of the trail, each move is one of the table, and what
+// ends the entity does so once (J1, J2, J3).
+func TestRivalVerbs(t *testing.T) {
+	for _, kind := range []string{"sqlite", "postgres"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			where := filepath.Join(t.TempDir(), "pawl.db")
+			if kind == "postgres" {
+				where = pgtest.URL(t)
+			}
+			s := newSiteOn(t, where)
+			s.want(201, "POST", "/api/workflows", text(map[string]any{"source": "name: held\nsteps: [{id: a, handler: nobody}]\n"}))
+			for range 10 {
+				id := s.register(`{"handlers":["far"]}`)
+				s.want(200, "POST", s.of(id, "start"), "")
+				worker := id.Public(pawl.WorkerPrefix)
+				s.rivals(lifecycle.Worker, "/api/workers/"+worker, "/api/supervisor/workers/"+worker, lifecycle.WorkerTerminate)
+				job := "/api/jobs/" + s.want(201, "POST", "/api/jobs", `{"workflow":"held"}`).field(t, "id").(string)
+				s.rivals(lifecycle.Job, job, job, lifecycle.JobCancel)
+			}
+		})
+	}
+}
+
+// rivals sends pause, resume and the verb that ends an entity, several at a time, and holds the answers
+// against the trail.
+func (s *site) rivals(m *machine.Machine, at, verbs string, end machine.Event) {
+	s.t.Helper()
+	before := len(s.moves(at))
+	var accepted atomic.Int64
+	var all sync.WaitGroup
+	for i := range 12 {
+		verb := []machine.Event{"pause", "resume", "pause", "resume", "pause", end}[i%6]
+		all.Go(func() {
+			switch a := s.do("POST", verbs+"/"+string(verb), `{"reason":"a race"}`); a.status {
+			case 200:
+				accepted.Add(1)
+			case 409:
+			default:
+				s.t.Errorf("%s: %d %s", verb, a.status, a.body)
+			}
+		})
+	}
+	all.Wait()
+	moves := s.moves(at)
+	if got := len(moves) - before; int64(got) != accepted.Load() {
+		s.t.Errorf("%s: %d requests were accepted, and the trail has %d moves of them", at, accepted.Load(), got)
+	}
+	ends, state := 0, machine.State("")
+	for i, move := range moves {
+		from, _ := move["from"].(string)
+		to, event := machine.State(move["to"].(string)), machine.Event(move["event"].(string))
+		if want, err := m.Next(machine.State(from), event); i > 0 && (err != nil || want != to) || machine.State(from) != state || move["sequence"].(float64) != float64(i+1) {
+			s.t.Errorf("%s: move %d is %v, after %s: the table has %s, %v", at, i, move, state, want, err)
+		}
+		if state = to; event == end {
+			ends++
+		}
+	}
+	if ends != 1 || !m.Ended(state) {
+		s.t.Errorf("%s is %s, and was ended %d times", at, state, ends)
+	}
+}
+
+// moves returns the moves of an entity itself, oldest first.
+func (s *site) moves(at string) (moves []map[string]any) {
+	s.t.Helper()
+	id := at[strings.LastIndexByte(at, '/')+1:]
+	for _, item := range s.want(200, "GET", at+"/history?limit=100", "").field(s.t, "items").([]any) {
+		if move := item.(map[string]any); move["entity"] == nil || move["entity"] == id { // not of a step of the job
+			moves = append(moves, move)
+		}
+	}
+	return moves
 }
