@@ -165,3 +165,57 @@ func (s *site) moves(at string) (moves []map[string]any) {
 	}
 	return moves
 }
+
+// TestWorkerTable: over HTTP a worker has each row of its table, and nothing else: from every state every
+// verb is either that row, or a 409 that leaves the worker as it is (J1, J3). An idle worker that has
+// drained ends, too: as TERMINATED, since it has completed nothing.
+func TestWorkerTable(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	verbs := map[machine.Event]string{
+		lifecycle.WorkerStartTask: "/api/workers/%s/start", lifecycle.WorkerCompleteTasks: "/api/workers/%s/complete", lifecycle.WorkerErrorUnrecoverable: "/api/workers/%s/fail",
+		lifecycle.WorkerPause: "/api/supervisor/workers/%s/pause", lifecycle.WorkerResume: "/api/supervisor/workers/%s/resume", lifecycle.WorkerTerminate: "/api/supervisor/workers/%s/terminate",
+	}
+	paths := map[machine.State][]machine.Event{
+		lifecycle.WorkerIdle: {}, lifecycle.WorkerRunning: {lifecycle.WorkerStartTask}, lifecycle.WorkerPaused: {lifecycle.WorkerStartTask, lifecycle.WorkerPause},
+		lifecycle.WorkerCompleted: {lifecycle.WorkerStartTask, lifecycle.WorkerCompleteTasks}, lifecycle.WorkerFailed: {lifecycle.WorkerStartTask, lifecycle.WorkerErrorUnrecoverable},
+		lifecycle.WorkerTerminated: {lifecycle.WorkerTerminate},
+	}
+	for _, from := range lifecycle.Worker.States {
+		for event, path := range verbs {
+			id := s.register(`{"workspace_id":"ws_test"}`).Public(pawl.WorkerPrefix)
+			status := func() machine.State {
+				return machine.State(s.want(200, "GET", "/api/workers/"+id, "").field(t, "status").(string))
+			}
+			for _, before := range paths[from] {
+				s.want(200, "POST", fmt.Sprintf(verbs[before], id), `{"reason":"on its way"}`)
+			}
+			if now := status(); now != from {
+				t.Fatalf("the worker is %s, want %s", now, from)
+			}
+			to, err := lifecycle.Worker.Next(from, event)
+			if from == lifecycle.WorkerIdle && event == lifecycle.WorkerCompleteTasks {
+				to, err = lifecycle.WorkerTerminated, nil
+			}
+			if err != nil {
+				s.want(409, "POST", fmt.Sprintf(path, id), `{"reason":"try"}`)
+				to = from
+			} else if got := s.want(200, "POST", fmt.Sprintf(path, id), `{"reason":"try"}`).field(t, "status"); got != string(to) {
+				t.Errorf("%s in %s: the answer has %v, want %s", event, from, got, to)
+			}
+			if now := status(); now != to {
+				t.Errorf("%s in %s: the worker is %s, want %s", event, from, now, to)
+			}
+		}
+	}
+
+	// The same request again has the same answer.
+	id := s.register(`{"workspace_id":"ws_test"}`)
+	s.want(200, "POST", s.of(id, "start"), "")
+	pause := "/api/supervisor/workers/" + id.Public(pawl.WorkerPrefix) + "/pause"
+	first := s.want(200, "POST", pause, `{"reason":"Test pause","request_id":"req_abc123"}`)
+	second := s.want(200, "POST", pause, `{"reason":"Test pause","request_id":"req_abc123"}`)
+	if first.field(t, "status") != "PAUSED" || string(first.body) != string(second.body) {
+		t.Errorf("paused: %s, and again: %s", first.body, second.body)
+	}
+}
