@@ -16,7 +16,7 @@ type Webhook struct {
 	WebhookTarget
 	Begin string // the place in the feed at which it was made
 
-	Secret      []byte // signs what is sent; as it is stored, mostly encrypted
+	Secret      []byte // signs what is sent; as it is stored, encrypted or not
 	Former      []byte // signs it, too, until FormerUntil
 	FormerUntil int64
 }

@@ -214,12 +214,6 @@ func KeyOf(stored []byte) string {
 	return unknown
 }
 
-// Missing reports whether the ring has no key for a stored secret that is encrypted.
-func (r *Ring) Missing(stored []byte) bool {
-	print := KeyOf(stored)
-	return print != "" && print != unknown && r.find([printBytes]byte(stored[1:header])) == nil
-}
-
 // None is stored where there is no secret.
 func None() []byte { return make([]byte, SecretSize) }
 
