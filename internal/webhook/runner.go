@@ -161,7 +161,9 @@ func (r *Runner) look(ctx context.Context) error {
 		changed, fault := r.encrypt(ctx, all)
 		err = errors.Join(err, fault)
 		if changed {
-			r.Wake() // to look again, at what it has made of them
+			if all, fault = r.webhooks(ctx); fault != nil {
+				return errors.Join(err, fault)
+			}
 		}
 	}
 	return errors.Join(err, r.adjust(ctx, all))
@@ -198,6 +200,9 @@ func (r *Runner) letGo(name string) {
 		release()
 		delete(r.held, name)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.blocked = 0 // the next look counts them
 }
 
 // webhooks returns all webhooks.
