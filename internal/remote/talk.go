@@ -239,7 +239,7 @@ func (t *talk) request(reports []link.Report, free int, wait time.Duration) (r *
 	}
 	for i := range reports {
 		c := exchange.Claim{Claim: reports[i].Claim}
-		if h, held := t.held[link.Stop{StepKey: reports[i].Step, Claim: reports[i].Claim}]; held {
+		if h, held := t.held[stopped(&reports[i])]; held {
 			c.StepID = h.step
 		} else {
 			c.StepID = t.worker.ID.Public(pawl.StepPrefix) // of a step that was not delivered: the server refuses it
@@ -304,10 +304,12 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	if t.doubts == doubts && !a.More {
 		t.unsure = false
 	}
+	alone := len(t.underway) == 1 // no other exchange can deliver what this one has reported
 	for i := range reports {
-		c := link.Stop{StepKey: reports[i].Step, Claim: reports[i].Claim}
-		delete(t.held, c)
-		t.over[c] = t.turn
+		c := stopped(&reports[i])
+		if delete(t.held, c); !alone {
+			t.over[c] = t.turn
+		}
 	}
 	gone, err := stopsOf(a.Gone)
 	if err != nil {
@@ -330,6 +332,7 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 		s := &a.Steps[i]
 		c := claims[i]
 		_, reported := t.over[c]
+		reported = reported || s.Redelivered && slices.ContainsFunc(reports, func(r link.Report) bool { return stopped(&r) == c })
 		if _, held := t.held[c]; reported || held {
 			continue // another answer had it
 		}
@@ -339,6 +342,9 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	}
 	return all, nil
 }
+
+// stopped returns the claim that a report ends.
+func stopped(r *link.Report) link.Stop { return link.Stop{StepKey: r.Step, Claim: r.Claim} }
 
 // hurry ends an exchange that waits, some time after a later one was answered: the server that
 // has it ends it at once, but a proxy may have sent it to another.
