@@ -9,6 +9,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -20,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // A Doctor examines one database.
@@ -81,7 +83,7 @@ func (d *Doctor) examine(ctx context.Context) (found []health.Finding, err error
 	if err != nil {
 		return nil, err
 	}
-	if w.Secrets, err = secrets(ctx, s); err != nil {
+	if err := secrets(ctx, s, w); err != nil {
 		return nil, err
 	}
 	host, _ := os.Hostname()
@@ -93,21 +95,32 @@ func (d *Doctor) examine(ctx context.Context) (found []health.Finding, err error
 	return health.Examine(w, stuck), nil
 }
 
-// secrets counts the secrets of webhooks by the key that encrypts them.
-func secrets(ctx context.Context, s store.Store) (map[string]int, error) {
+// secrets counts the secrets of webhooks by the key that encrypts them, and finds the webhooks that
+// are blocked.
+func secrets(ctx context.Context, s store.Store, into *health.Snapshot) error {
 	const page = 100
-	count := map[string]int{}
+	into.Secrets = map[string]int{}
 	for before := rowkey.Webhook(0); ; {
 		list, err := s.Webhooks(ctx, before, page)
 		if err != nil || len(list) == 0 {
-			return count, err
+			return err
 		}
 		for _, w := range list {
 			before = w.Key()
 			for _, stored := range [][]byte{w.Secret, w.Former} {
 				if !keyring.IsNone(stored) {
-					count[keyring.KeyOf(stored)]++
+					into.Secrets[keyring.KeyOf(stored)]++
 				}
+			}
+			if w.State != lifecycle.WebhookActive {
+				continue
+			}
+			p, err := s.WebhookPlace(ctx, w.Key())
+			if err != nil {
+				return err
+			}
+			if p.Blocked() {
+				into.Blocked = append(into.Blocked, health.Blocked{Webhook: w.Name, Why: strings.TrimPrefix(p.Error, "webhook "+w.Name+": ")})
 			}
 		}
 	}

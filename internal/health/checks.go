@@ -112,9 +112,9 @@ var Checks = []Check{
 		Means: "The file is damaged: by its disk, by a copy made while it was in use, or by another program.", Cure: "stop every process, keep a copy, and restore a backup; sqlite3 FILE .recover saves what can be read",
 	},
 	{
-		Name: "secrets", What: "whether the secrets of webhooks are encrypted in the database, and with which keys", Healthy: "no secret can be read in the database",
-		Rule:  "warning if secrets are stored as they are",
-		Means: "Whoever can read the database, or a backup of it, can sign messages that receivers take for Pawl's.", Cure: "give each server a key: pawl server --secret-key-file FILE; then rotate what was readable: pawl webhook rotate NAME; pawl prune removes webhooks that were deleted",
+		Name: "secrets", What: "whether the secrets of webhooks are encrypted in the database, with which keys, and whether servers have these", Healthy: "no secret can be read in the database",
+		Rule:  "warning if secrets are stored as they are, or are encrypted with more than one key, and for each webhook that is blocked",
+		Means: "Whoever can read the database, or a backup of it, can sign messages that receivers take for Pawl's. More than one key is normal while it is being changed, and not after that. Nothing is sent to a webhook whose key no server has.", Cure: "give each server a key: pawl server --secret-key-file FILE; then rotate what was readable: pawl webhook rotate NAME; pawl prune removes webhooks that were deleted",
 	},
 	{
 		Name: "clocks", What: "how far the clocks of this machine and of the processes differ from the database's", Healthy: "clocks agree", Unit: Seconds, Warn: 2, Problem: 60,

@@ -24,7 +24,11 @@ type Snapshot struct {
 	Open    int            // unfinished jobs that are not paused
 	Late    []Late
 	Secrets map[string]int // secrets of webhooks, by the fingerprint of their key; empty: readable
+	Blocked []Blocked
 }
+
+// Blocked is an active webhook to which nothing is sent, since no server can decrypt its secrets.
+type Blocked struct{ Webhook, Why string }
 
 // Waiting is the work of one route that waits for a worker.
 type Waiting struct {
@@ -92,7 +96,8 @@ func since(now, then int64) time.Duration { return time.Duration(now-then) * tim
 
 func nodeName(n *pawl.Node) string { return n.Role + " " + n.Name }
 
-// secrets names the keys that are in use, so that it can be seen when one is not any more.
+// secrets names the keys that are in use, so that it can be seen when one is not any more, and the
+// webhooks whose key is missing.
 func (r *Diagnosis) secrets(s *Snapshot) {
 	all := 0
 	for _, n := range s.Secrets {
@@ -104,6 +109,18 @@ func (r *Diagnosis) secrets(s *Snapshot) {
 		} else {
 			r.Say("secrets", OK, "key "+key, "it encrypts %d of %d secrets of webhooks", s.Secrets[key], all)
 		}
+	}
+	keys := len(s.Secrets)
+	if s.Secrets[""] > 0 {
+		keys--
+	}
+	if keys > 1 {
+		r.Say("secrets", Warning, "", "secrets of webhooks are encrypted with %d keys", keys)
+		r.Advise("wait, if the key is being changed; otherwise give every server the same file with all of these keys")
+	}
+	for _, b := range s.Blocked {
+		r.Say("secrets", Warning, "webhook "+b.Webhook, "nothing is sent to it: %s", b.Why)
+		r.Advise("give a server the file with that key, with --secret-key-file; if the key is lost, or the secret was changed: pawl webhook rotate " + b.Webhook)
 	}
 }
 
