@@ -47,7 +47,7 @@ func (a *accessed) run(code int, env []string, args ...string) (stdout, stderr s
 }
 
 // TestSecretsStaySecret: what a server is shown as a token, right or wrong, the secrets of webhooks and
-// the key that encrypts these are in no log, no answer, no metric, no export and no byte of the database.
+// the key that encrypts these are in no log, no response, no metric, no export and no byte of the database.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	key := bytes.Repeat([]byte("k"), 32)

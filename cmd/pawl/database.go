@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,8 +135,8 @@ func (a *app) openLedger(ctx context.Context, passive bool) (*ledger, error) {
 
 // openEngine opens the database and starts an engine on it with the configuration c.
 func (a *app) openEngine(ctx context.Context, c engine.Config) (_ *ledger, err error) {
-	if file := cmp.Or(a.secretKey, a.getenv("PAWL_SECRET_KEY_FILE")); file != "" {
-		if c.Webhooks.Ring, err = keyring.Read(file); err != nil {
+	if a.secretKey != "" {
+		if c.Webhooks.Ring, err = keyring.Read(a.secretKey); err != nil {
 			return nil, err
 		}
 	}

@@ -62,7 +62,9 @@ and PAWL_LOAD_CA has the certificates that those of agents are signed by.
 With --secret-key-file FILE the secrets of webhooks are encrypted in the database. The file has a
 key on each line, 32 bytes in base64 or hexadecimal: "openssl rand -base64 32" makes one. The first
 encrypts, and all decrypt, so a new key goes to the front, and the old one stays until "pawl doctor"
-says that no secret is encrypted with it. Without its key nothing is sent to a webhook.`
+says that no secret is encrypted with it. With the line "plain" in front the keys only decrypt, and
+secrets are stored as they are again. Without its key nothing is sent to a webhook. The file is
+refused if other users can read it, or its group can write it.`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}

@@ -19,11 +19,16 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// ringOf returns a ring of made-up keys, one for each letter; empty: none.
+// ringOf returns a ring of made-up keys, one for each letter; empty: none. With "-" in front they only
+// decrypt.
 func ringOf(t *testing.T, letters string) *keyring.Ring {
 	t.Helper()
 	text := ""
 	for _, c := range letters {
+		if c == '-' {
+			text += "plain\n"
+			continue
+		}
 		text += hex.EncodeToString(bytes.Repeat([]byte{byte(c)}, keyring.KeySize)) + "\n"
 	}
 	if text == "" {
@@ -325,7 +330,11 @@ func TestServersWithAndWithoutAKey(t *testing.T) {
 				"create": func() error { _, err := without.engine.CreateWebhook(ctx, plan, ann); return err },
 				"test":   func() error { _, err := without.engine.TestWebhook(ctx, id); return err },
 			} {
-				if err := do(); pawl.KindOf(err) != pawl.Conflict || !strings.Contains(err.Error(), "encrypted with key "+key) {
+				want := "this process has no key, and secrets in the database are encrypted: it would store the new one as it is"
+				if what == "test" {
+					want = "webhook w: the secret is encrypted with key " + key + "; this process has no key"
+				}
+				if err := do(); pawl.KindOf(err) != pawl.Conflict || err.Error() != want { // w may be of another workspace
 					t.Errorf("%s without the key: %v", what, err)
 				}
 			}
@@ -344,6 +353,82 @@ func TestServersWithAndWithoutAKey(t *testing.T) {
 			if !m.signed(secret) {
 				t.Errorf("%s is signed %s", m.id, m.signatures)
 			}
+		}
+	})
+}
+
+// TestTheWayBack: servers whose keys only decrypt store secrets as they are again, one server after the
+// other; then none needs a key. They make webhooks beside one whose key is lost (K6).
+func TestTheWayBack(t *testing.T) {
+	t.Parallel()
+	onShared(t, func(t *testing.T, db *database) {
+		ctx, r := t.Context(), newReceiver(t)
+		servers := []*process{sendingWith(t, db.open(), "a"), sendingWith(t, db.open(), "a")}
+		id, first, second := servers[0].rotatedHook("w", r.url)
+		worker := startProcess(t, db.open(), easily)
+		want := moves(worker.ran())
+		for _, letters := range []string{"-a", ""} {
+			for i := range servers {
+				servers[i].stop()
+				servers[i] = sendingWith(t, db.open(), letters)
+				want = append(want, moves(worker.ran())...)
+			}
+			until(t, "the secrets are stored as they are", func() bool {
+				secret, former := keysOf(t, worker.store, id)
+				return secret == "" && former == ""
+			})
+		}
+		want = append(want, moves(worker.ran())...)
+		r.until("all is sent", func(ids []string) bool { return slices.Contains(ids, want[len(want)-1]) })
+		if got := once(r.list()); !slices.Equal(got, want) || !r.last().signed(first) || !r.last().signed(second) {
+			t.Errorf("sent %v, want %v, signed %s", got, want, r.last().signatures)
+		}
+		reasons := []string{"its secrets are stored as they are; they were encrypted with key " + ringOf(t, "a").First()}
+		if got := worker.reasons(id, lifecycle.WebhookEncrypt); !slices.Equal(got, reasons) {
+			t.Errorf("the trail has %q, want %q", got, reasons)
+		}
+		if got := worker.reasons(id, lifecycle.WebhookBlock); len(got) != 0 {
+			t.Errorf("the trail has %q", got)
+		}
+
+		lost := sendingWith(t, db.open(), "l")
+		lost.hook("lost", r.url, nil)
+		lost.stop()
+		plan := pawl.WebhookPlan{Name: "x", WebhookTarget: pawl.WebhookTarget{URL: r.url}}
+		if _, err := sendingWith(t, db.open(), "-").engine.CreateWebhook(ctx, plan, ann); err != nil {
+			t.Errorf("beside a lost key: %v", err)
+		}
+	})
+}
+
+// TestRotateWithAnotherKey: a server that lacks the key of a webhook does not replace its secret while
+// another server has the key, since the former one would not sign any more. Once nobody has it, the
+// key is lost, and the secret can be replaced (K6).
+func TestRotateWithAnotherKey(t *testing.T) {
+	t.Parallel()
+	onShared(t, func(t *testing.T, db *database) {
+		ctx, r := t.Context(), newReceiver(t)
+		right := sendingWith(t, db.open(), "a")
+		id, secret := right.hook("w", r.url, nil)
+		until(t, "it delivers", func() bool { return right.engine.WebhookStats().Active == 1 })
+		wrong := sendingWith(t, db.open(), "b")
+		key := ringOf(t, "a").First()
+		want := "the secret of webhook w is encrypted with key " + key + ", which another process has and this one does not: rotated here, the former secret would be lost at once"
+		if _, err := wrong.engine.RotateWebhook(ctx, id, ann); pawl.KindOf(err) != pawl.Conflict || err.Error() != want {
+			t.Errorf("with another key: %v", err)
+		}
+		rotated, err := right.engine.RotateWebhook(ctx, id, ann)
+		must(t, err)
+		right.ran()
+		r.until("it is sent", func(ids []string) bool { return len(ids) == 4 })
+		if m := r.last(); !m.signed(secret) || !m.signed(rotated.Secret) {
+			t.Errorf("signed %s", m.signatures)
+		}
+		right.stop()
+		_, err = wrong.engine.RotateWebhook(ctx, id, ann)
+		must(t, err)
+		if now, former := keysOf(t, wrong.store, id); now != ringOf(t, "b").First() || former != "none" {
+			t.Errorf("encrypted with %q and %q", now, former)
 		}
 	})
 }

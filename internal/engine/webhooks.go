@@ -31,8 +31,8 @@ const (
 )
 
 // checkRoom refuses another webhook of a workspace if there are too many, or if its secret would be
-// the only one that is not encrypted. Requests at the same
-// moment may exceed the limits by their number.
+// the only one that is not encrypted. Requests at the same moment may exceed the limits by their
+// number.
 func (e *Engine) checkRoom(ctx context.Context, workspace string) error {
 	all, same := 0, 0
 	for before := rowkey.Webhook(0); ; {
@@ -45,7 +45,7 @@ func (e *Engine) checkRoom(ctx context.Context, workspace string) error {
 			if lifecycle.Webhook.Ended(w.State) {
 				continue
 			}
-			if err := keepEncrypted(w, e.ring().First()); err != nil {
+			if err := keepEncrypted(w, e.ring()); err != nil {
 				return err
 			}
 			all++
@@ -216,17 +216,42 @@ func (e *Engine) ReplaceWebhook(ctx context.Context, id pawl.ID, target pawl.Web
 }
 
 // RotateWebhook gives a webhook another secret. What is sent is signed with the former one, too,
-// for 24 hours, unless this process cannot decrypt that.
+// for 24 hours, unless its key is lost: if another process has the key, this one refuses.
 func (e *Engine) RotateWebhook(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.NewWebhook, error) {
 	r, err := e.webhookRequest(ctx, id, "rotate", c)
 	if err != nil {
 		return pawl.NewWebhook{}, err
 	}
+	key, err := e.checkRotate(ctx, id, r)
+	if err != nil {
+		return pawl.NewWebhook{}, err
+	}
 	var secret [keyring.SecretSize]byte
 	crand.Read(secret[:])
-	cmd := &moveWebhook{id: id, event: lifecycle.WebhookRotate, ring: e.ring(), to: webhook.Encrypted{Secret: e.ring().Encrypt(id, secret)}, note: noteOf(c)}
+	cmd := &moveWebhook{id: id, event: lifecycle.WebhookRotate, ring: e.ring(), key: key, to: webhook.Encrypted{Secret: e.ring().Encrypt(id, secret)}, note: noteOf(c)}
 	receipt, err := e.act(ctx, r, cmd, c)
 	return newSecret(receipt, &secret, err)
+}
+
+// checkRotate returns the key of the secret of a webhook. It refuses one that another process has and
+// this one has not, unless the request was carried out before.
+func (e *Engine) checkRotate(ctx context.Context, id pawl.ID, r *request) (key string, err error) {
+	if _, done, err := r.earlier(ctx); done || err != nil {
+		return "", err
+	}
+	w, err := store.FindWebhook(ctx, e.store, id)
+	if err != nil {
+		return "", err
+	}
+	key = keyring.KeyOf(w.Secret)
+	if err := keepEncrypted(w, e.ring()); err != nil {
+		return "", err
+	}
+	if elsewhere, err := e.webhooks.Elsewhere(ctx, w); !elsewhere || err != nil {
+		return key, err
+	}
+	return "", &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the secret of webhook %s is encrypted with key %s, which another process has and this one does not: rotated here, the former secret would be lost at once", w.Name, key),
+		Hint: "use a server that has that key, or give its file to this one with --secret-key-file or PAWL_SECRET_KEY_FILE"}
 }
 
 // webhookVerbs are the moves that operators make, by the last part of their paths.
@@ -263,6 +288,7 @@ type moveWebhook struct {
 	version int64               // that the webhook has to have; 0: any
 	to      webhook.Encrypted   // of WebhookRotate, without the former one, and of WebhookEncrypt
 	ring    *keyring.Ring       // of WebhookRotate
+	key     string              // of the secret that WebhookRotate was allowed to lose, if the ring lacks it
 	target  *pawl.WebhookTarget // of WebhookUpdate
 	note    decide.Note
 }
@@ -282,11 +308,14 @@ func (m *moveWebhook) decide(t *tx) error {
 	note := m.note
 	switch m.event {
 	case lifecycle.WebhookRotate:
-		if err := keepEncrypted(w, keyring.KeyOf(m.to.Secret)); err != nil {
+		if err := keepEncrypted(w, m.ring); err != nil {
 			return err
 		}
 		w.Former, w.FormerUntil = w.Secret, t.now+FormerSecret.Microseconds()
 		if _, err := m.ring.Decrypt(w.ID, w.Secret); err != nil { // its key is lost, or it was changed
+			if key := keyring.KeyOf(w.Secret); key != m.key {
+				return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the secret of webhook %s was encrypted with key %s meanwhile", w.Name, key), Hint: "try again"}
+			}
 			w.Former, w.FormerUntil = keyring.None(), 0
 		}
 		w.Secret = m.to.Secret
@@ -301,14 +330,13 @@ func (m *moveWebhook) decide(t *tx) error {
 	return t.moveWebhook(w, m.event, note) // what is refused is undone
 }
 
-// keepEncrypted refuses a secret that is to be encrypted with a key, or stored as it is if that is
-// empty, beside one of a webhook that is encrypted.
-func keepEncrypted(w *pawl.Webhook, key string) error {
-	of := keyring.KeyOf(w.Secret)
-	if of == "" || key != "" {
+// keepEncrypted refuses a new secret of a process without a key beside a secret that is encrypted. The
+// error names neither that webhook nor its key: it may be one of another workspace.
+func keepEncrypted(w *pawl.Webhook, ring *keyring.Ring) error {
+	if keyring.KeyOf(w.Secret) == "" || ring.Given() {
 		return nil
 	}
-	return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the secret of webhook %s is encrypted with key %s, and this process has no key: it would store the new secret as it is", w.Name, of),
+	return &pawl.Error{Kind: pawl.Conflict, Message: "this process has no key, and secrets in the database are encrypted: it would store the new one as it is",
 		Hint: "name the file with the keys with --secret-key-file or PAWL_SECRET_KEY_FILE, or use a server that has it"}
 }
 

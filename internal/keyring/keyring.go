@@ -3,7 +3,8 @@
 // A [Ring] has the keys of one file, which the operator makes. The first one encrypts, all of them
 // decrypt: so a key is replaced without a moment at which something cannot be read. A secret is
 // encrypted with AES-256-GCM for one owner, whose id is authenticated with it: what was moved to
-// another row, or changed, is refused.
+// another row, or changed, is refused. A file whose first line is "plain" turns that round: what its
+// keys decrypt is stored as it is again.
 //
 // What is stored says how. 32 bytes are a secret as it is. Else the first byte is the version of the
 // form, and for version 1 the next 8 are the fingerprint of the key, 12 the nonce, and the rest the
@@ -45,7 +46,13 @@ const (
 const purpose = "pawl secret 1\x00"
 
 // A Ring has the keys of a process. The zero value and nil have none: secrets are stored as they are.
-type Ring struct{ keys []key }
+type Ring struct {
+	plain bool // its keys only decrypt
+	keys  []key
+}
+
+// plain is the first line of a file whose keys only decrypt.
+const plain = "plain"
 
 type key struct {
 	print [printBytes]byte
@@ -53,13 +60,18 @@ type key struct {
 }
 
 // Read reads the keys of a file, one a line, the one that encrypts first: 32 bytes in base64 or in
-// hexadecimal. Empty lines and those that begin with # are ignored. No error has a part of a key.
+// hexadecimal. With the line "plain" in front none encrypts. Empty lines and those that begin with #
+// are ignored. A file that other users can read, or that its group can write, is refused. No error has
+// a part of a key.
 func Read(path string) (*Ring, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, pawl.Errorf(pawl.Invalid, "cannot read the keys of secrets: %v", err)
 	}
 	defer f.Close()
+	if err := private(f, path); err != nil {
+		return nil, err
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
@@ -74,12 +86,30 @@ func Read(path string) (*Ring, error) {
 	return r, nil
 }
 
+// private refuses a file that is not for its user alone. Its group may read it: programs that pass
+// secrets on, as Kubernetes and systemd, give files to a service by its group.
+func private(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return pawl.Errorf(pawl.Invalid, "cannot read the keys of secrets: %v", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o027 != 0 {
+		return &pawl.Error{Kind: pawl.Refused, Message: fmt.Sprintf("%s has the mode %04o, but has keys of secrets: want 0600, or 0640 for its group", path, mode),
+			Hint: "make it yours alone with: chmod 600 " + path}
+	}
+	return nil
+}
+
 // Parse returns the keys of the text of a file.
 func Parse(text string) (*Ring, error) {
 	r, n := &Ring{}, 0
 	for line := range strings.Lines(text) {
 		n++
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if line == plain && !r.Given() {
+			r.plain = true
 			continue
 		}
 		k, err := parseKey(line)
@@ -93,7 +123,7 @@ func Parse(text string) (*Ring, error) {
 		}
 		r.keys = append(r.keys, k)
 	}
-	if len(r.keys) == 0 {
+	if !r.Given() {
 		return nil, errors.New("it has no key")
 	}
 	return r, nil
@@ -131,12 +161,15 @@ func (r *Ring) find(print [printBytes]byte) *key {
 	return nil
 }
 
-// First returns the fingerprint of the key that encrypts, empty if there is no key.
+// Given reports whether an operator has said how secrets are stored, as the file of keys does.
+func (r *Ring) Given() bool { return r != nil && (r.plain || len(r.keys) > 0) }
+
+// First returns the fingerprint of the key that encrypts, empty if secrets are stored as they are.
 func (r *Ring) First() string {
-	if all := r.Fingerprints(); len(all) > 0 {
-		return all[0]
+	if !r.Given() || r.plain {
+		return ""
 	}
-	return ""
+	return r.Fingerprints()[0]
 }
 
 // Fingerprints returns those of all keys, in their order.
@@ -150,7 +183,7 @@ func (r *Ring) Fingerprints() (all []string) {
 	return all
 }
 
-// Encrypt returns a secret as it is stored for an owner: encrypted with the first key, if there is one.
+// Encrypt returns a secret as it is stored for an owner: encrypted with the first key, if one encrypts.
 func (r *Ring) Encrypt(owner [16]byte, secret [SecretSize]byte) []byte {
 	if r.First() == "" {
 		return secret[:]

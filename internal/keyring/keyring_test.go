@@ -43,6 +43,8 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "it has no key",
 		"# nothing\n\n":                          "it has no key",
+		oneText + "\nplain":                      "line 2: want 32 bytes",
+		"plain\nplain":                           "line 2: want 32 bytes",
 		oneText + "\n" + oneText:                 "line 2: key ",
 		oneText + "\n" + hex.EncodeToString(one): "is there already",
 		oneText[:40]:                             "line 1: want 32 bytes in base64 (44 characters) or in hexadecimal (64)",
@@ -130,6 +132,38 @@ func TestPlain(t *testing.T) {
 	}
 	if IsNone(stored) || !IsNone(None()) || !IsNone(nil) {
 		t.Error("a secret is none, or none is one")
+	}
+}
+
+// TestDecryptOnly: with "plain" in front the keys decrypt, and what is stored next is stored as it is.
+func TestDecryptOnly(t *testing.T) {
+	t.Parallel()
+	encrypted := ring(t, oneText).Encrypt(ann, secret)
+	back := ring(t, "# the way back\nplain\n"+oneText)
+	if got, err := back.Decrypt(ann, encrypted); err != nil || got != secret {
+		t.Errorf("%x, %v", got, err)
+	}
+	for _, r := range []*Ring{back, ring(t, "plain")} {
+		if stored := r.Encrypt(ann, secret); !r.Given() || r.First() != "" || KeyOf(stored) != "" {
+			t.Errorf("given %t, first %q, stored with key %q", r.Given(), r.First(), KeyOf(stored))
+		}
+	}
+}
+
+// TestModes: a file that others can read, or its group can write, is refused.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte(oneText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, fine := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o440: true, 0o640: true, 0o644: false, 0o660: false, 0o604: false, 0o602: false, 0o666: false} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(file); fine != (err == nil) || !fine && pawl.KindOf(err) != pawl.Refused {
+			t.Errorf("mode %04o: %v, want it read: %t", mode, err, fine)
+		}
 	}
 }
 

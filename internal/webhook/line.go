@@ -99,7 +99,7 @@ func (l *line) begin(ctx context.Context) error {
 		}
 		l.place, l.saved, l.sent = place, time.Now(), map[string]int64{}
 		l.place.Token = cmp.Or(place.Token, l.w.Begin)
-		if blocked(&place) { // not any more
+		if place.Blocked() { // not any more
 			l.place.FailingSince, l.place.Error = 0, ""
 			l.moved, l.saved = true, time.Time{}
 		}

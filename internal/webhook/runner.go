@@ -122,7 +122,7 @@ func (r *Runner) names() []string {
 	for _, key := range r.Ring.Fingerprints() {
 		names = append(names, keyName+key)
 	}
-	if len(names) > 1 {
+	if r.Ring.Given() {
 		names = append(names, encryptName)
 	}
 	return names
@@ -298,6 +298,15 @@ func (r *Runner) tended(ctx context.Context, name string) (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// Elsewhere reports whether another process delivers a webhook whose key this one does not have.
+func (r *Runner) Elsewhere(ctx context.Context, w *pawl.Webhook) (bool, error) {
+	name := nameOf(w)
+	if slices.Contains(r.names(), name) {
+		return false, nil
+	}
+	return r.tended(ctx, name)
 }
 
 // begin begins a line.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/keyring"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -31,18 +32,19 @@ func SecretsOf(r *keyring.Ring, w *pawl.Webhook, now time.Time) (s Secrets, err 
 	return s, nil
 }
 
-// Encrypted are the secrets of a webhook, encrypted with the first key of a ring.
+// Encrypted are the secrets of a webhook as a ring stores them.
 type Encrypted struct{ Secret, Former []byte }
 
-// outdated reports whether a secret of a webhook is not encrypted with the first key of the ring,
-// if that has one.
+// outdated reports whether a secret of a webhook is not stored as the ring stores it.
 func (r *Runner) outdated(w *pawl.Webhook) bool {
-	first := r.Ring.First()
-	return first != "" && (keyring.KeyOf(w.Secret) != first || keyring.KeyOf(w.Former) != first && !keyring.IsNone(w.Former))
+	other := func(stored []byte) bool {
+		return !keyring.IsNone(stored) && keyring.KeyOf(stored) != r.Ring.First()
+	}
+	return r.Ring.Given() && (other(w.Secret) || other(w.Former))
 }
 
-// encrypted returns the secrets of a webhook encrypted with the first key. A former one that signs
-// no more is dropped.
+// encrypted returns the secrets of a webhook as the ring stores them. A former one that signs no more
+// is dropped.
 func (r *Runner) encrypted(w *pawl.Webhook, now time.Time) (e Encrypted, err error) {
 	s, err := SecretsOf(r.Ring, w, now)
 	if err != nil {
@@ -55,24 +57,26 @@ func (r *Runner) encrypted(w *pawl.Webhook, now time.Time) (e Encrypted, err err
 	return e, nil
 }
 
-// encrypt encrypts the secrets of the webhooks that this process can decrypt with its first key, and
-// reports whether it has changed any. The line of such a webhook ends first: the process that holds
-// the name of that key sends what is left.
+// encrypt stores the secrets of the webhooks that this process can decrypt as its ring does, and reports
+// whether it has changed any. The lines of such webhooks end first, all at once, since each may wait for
+// its receiver: the process that holds the name of the new key sends what is left.
 func (r *Runner) encrypt(ctx context.Context, all []*pawl.Webhook) (changed bool, err error) {
+	next := map[rowkey.Webhook]Encrypted{}
 	for _, w := range all {
 		if lifecycle.Webhook.Ended(w.State) || !r.outdated(w) {
 			continue
 		}
-		e, fault := r.encrypted(w, time.Now())
-		if fault != nil {
-			continue // a block says so, if it is active
+		if e, fault := r.encrypted(w, time.Now()); fault == nil { // else a block says so, if it is active
+			next[w.Key()] = e
 		}
-		r.endLines(func(l *line) bool { return l.w.Key() == w.Key() })
-		before := "were stored as they are"
-		if k := keyring.KeyOf(w.Secret); k != "" {
-			before = "were encrypted with key " + k
+	}
+	r.endLines(func(l *line) bool { _, ends := next[l.w.Key()]; return ends })
+	for _, w := range all {
+		e, ok := next[w.Key()]
+		if !ok {
+			continue
 		}
-		fault = r.Encrypt(ctx, w.ID, w.Version(), e, fmt.Sprintf("its secrets are encrypted with key %s; they %s", r.Ring.First(), before))
+		fault := r.Encrypt(ctx, w.ID, w.Version(), e, fmt.Sprintf("its secrets are %s; they were %s", stored(r.Ring.First()), stored(keyring.KeyOf(w.Secret))))
 		switch {
 		case fault == nil:
 			changed = true
@@ -83,13 +87,19 @@ func (r *Runner) encrypt(ctx context.Context, all []*pawl.Webhook) (changed bool
 	return changed, err
 }
 
-// blocked reports whether the place is that of a webhook whose secrets could not be decrypted.
-func blocked(p *store.WebhookPlace) bool { return p.FailingSince != 0 && p.Failures == 0 }
+// stored says in words how secrets are stored with a key; empty: without one.
+func stored(key string) string {
+	if key == "" {
+		return "stored as they are"
+	}
+	return "encrypted with key " + key
+}
 
-// block records, once, that nothing is sent to a webhook, and why.
+// block records that nothing is sent to a webhook, and why: once, and again only if the place could not
+// be saved. The receiver did not fail meanwhile, so the time after which it is given up begins anew.
 func (r *Runner) block(ctx context.Context, w *pawl.Webhook, why string) error {
 	p, err := r.Source.WebhookPlace(ctx, w.Key())
-	if err != nil || blocked(&p) && p.Error == why {
+	if err != nil || p.Blocked() && p.Error == why {
 		return err
 	}
 	r.Log.Warn("nothing is sent to a webhook", "webhook", w.Name, "reason", why)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -11,9 +12,11 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/keyring"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -285,4 +288,43 @@ func TestALineThatEnds(t *testing.T) {
 			t.Errorf("a receiver that hangs had %v", took)
 		}
 	}
+}
+
+// TestEncryptEndsLinesAtOnce: receivers that hang hold the encryption of many secrets up once, and not
+// one after the other.
+func TestEncryptEndsLinesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ring, err := keyring.Parse(strings.Repeat("ab", keyring.KeySize))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewRunner(Config{Ring: ring})
+		n := 0
+		r.Encrypt = func(_ context.Context, id pawl.ID, _ int64, to Encrypted, _ string) error {
+			if keyring.KeyOf(to.Secret) == ring.First() {
+				n++
+			}
+			return nil
+		}
+		var all []*pawl.Webhook
+		for i := range 20 {
+			w := &pawl.Webhook{ID: pawl.ID{11: byte(i + 1)}, Secret: bytes.Repeat([]byte{byte(i + 1)}, keyring.SecretSize), Former: keyring.None(), Record: pawl.Record{State: lifecycle.WebhookActive}}
+			ctx, end := context.WithCancel(t.Context())
+			l := &line{w: w, end: end, done: make(chan struct{})}
+			go func() {
+				defer close(l.done)
+				<-ctx.Done()
+				time.Sleep(linger)
+			}()
+			all, r.lines[w.Key()] = append(all, w), l
+		}
+		began := time.Now()
+		if changed, err := r.encrypt(t.Context(), all); err != nil || !changed || n != len(all) || len(r.lines) != 0 {
+			t.Errorf("%d of %d are encrypted, %d lines are left, %v", n, len(all), len(r.lines), err)
+		}
+		if took := time.Since(began); took != linger {
+			t.Errorf("it took %v, want %v", took, linger)
+		}
+	})
 }
