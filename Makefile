@@ -75,7 +75,7 @@ SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 failures = mkdir -p bin && rm -f bin/$@.passed && { $(1) 2>&1 && touch bin/$@.passed; } | tee -i bin/$@.log; \
 	rm bin/$@.passed 2>/dev/null || { echo "What failed (the whole output is in bin/$@.log):"; grep -E '^ *--- FAIL|^FAIL.|^panic:|\*\*\* \[' bin/$@.log; exit 1; }
 
-.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -138,6 +138,9 @@ lint: ## gofmt, vet, staticcheck, and whether the modules of the benchmarks stil
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	@for m in internal/lab/peers internal/lab/peers/sqlite internal/lab/supervisors internal/lab/s3server; do (cd $$m && $(GO) list -deps ./... >/dev/null) || { echo "go mod tidy in $$m is needed"; exit 1; }; done
+
+vulnerabilities: ## known vulnerabilities in what Pawl is built from; reads the database at vuln.go.dev
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
 
 generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/machinedoc

@@ -32,7 +32,7 @@ var order = [][]string{
 	{"audit"},
 	{"internal/rowkey"},
 	{"."},
-	{"internal/bearer", "internal/session", "internal/tracing"},
+	{"internal/bearer", "internal/session", "internal/tracing", "internal/keyring"},
 	{"internal/document"},
 	{"workflow"},
 	{"internal/decide"},

@@ -16,8 +16,8 @@ type Webhook struct {
 	WebhookTarget
 	Begin string // the place in the feed at which it was made
 
-	Secret      [32]byte // signs what is sent
-	Former      [32]byte // signs it, too, until FormerUntil
+	Secret      []byte // signs what is sent; as it is stored, encrypted or not
+	Former      []byte // signs it, too, until FormerUntil
 	FormerUntil int64
 }
 

@@ -120,14 +120,18 @@ active rotate active
 active update active
 active disable disabled
 active gap active
+active encrypt active
+active block active
 active delete deleted
 paused resume active
 paused rotate paused
 paused update paused
+paused encrypt paused
 paused delete deleted
 disabled resume active
 disabled rotate disabled
 disabled update disabled
+disabled encrypt disabled
 disabled delete deleted
 `}, {
 		name: "service", create: "add", // S15

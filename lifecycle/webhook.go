@@ -10,8 +10,9 @@ const (
 	WebhookDeleted  machine.State = "deleted"
 )
 
-// The events of a webhook. WebhookDisable and WebhookGap are those of the server that delivers:
-// it gives a receiver up, and it has to leave events out.
+// The events of a webhook. Four are those of the server that delivers: with WebhookDisable it gives a
+// receiver up, with WebhookGap it has to leave events out, with WebhookEncrypt it encrypts the secrets
+// with its first key, and with WebhookBlock it says that nothing is sent, since it cannot decrypt them.
 const (
 	WebhookCreate  machine.Event = "create"
 	WebhookPause   machine.Event = "pause"
@@ -20,6 +21,8 @@ const (
 	WebhookUpdate  machine.Event = "update"
 	WebhookDisable machine.Event = "disable"
 	WebhookGap     machine.Event = "gap"
+	WebhookEncrypt machine.Event = "encrypt"
+	WebhookBlock   machine.Event = "block"
 	WebhookDelete  machine.Event = "delete"
 )
 
@@ -38,19 +41,23 @@ var Webhook = &machine.Machine{
 			WebhookUpdate:  WebhookActive,
 			WebhookDisable: WebhookDisabled,
 			WebhookGap:     WebhookActive,
+			WebhookEncrypt: WebhookActive,
+			WebhookBlock:   WebhookActive,
 			WebhookDelete:  WebhookDeleted,
 		},
 		WebhookPaused: {
-			WebhookResume: WebhookActive,
-			WebhookRotate: WebhookPaused,
-			WebhookUpdate: WebhookPaused,
-			WebhookDelete: WebhookDeleted,
+			WebhookResume:  WebhookActive,
+			WebhookRotate:  WebhookPaused,
+			WebhookUpdate:  WebhookPaused,
+			WebhookEncrypt: WebhookPaused,
+			WebhookDelete:  WebhookDeleted,
 		},
 		WebhookDisabled: {
-			WebhookResume: WebhookActive,
-			WebhookRotate: WebhookDisabled,
-			WebhookUpdate: WebhookDisabled,
-			WebhookDelete: WebhookDeleted,
+			WebhookResume:  WebhookActive,
+			WebhookRotate:  WebhookDisabled,
+			WebhookUpdate:  WebhookDisabled,
+			WebhookEncrypt: WebhookDisabled,
+			WebhookDelete:  WebhookDeleted,
 		},
 	},
 }

@@ -25,9 +25,11 @@ import (
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/keyring"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
+	"github.com/pawl-dev/pawl/internal/webhook"
 )
 
 // Config configures the engine. The zero value is ready to use.
@@ -47,6 +49,11 @@ type Config struct {
 
 	// Retention is how long what has ended is kept; at least an hour. 0: for ever.
 	Retention time.Duration
+
+	// SecretKeyFile is the file with the keys that encrypt the secrets of webhooks in the
+	// database, as "pawl server --secret-key-file" reads it. Default: none, and they are
+	// stored as they are.
+	SecretKeyFile string
 
 	// Silence is how long a worker may be silent before it is taken for dead. All
 	// processes on a database should have the same. Default 6 s.
@@ -106,7 +113,14 @@ func OpenPool(ctx context.Context, pool *pgxpool.Pool, c Config) (*client.Client
 
 // run runs an engine on a store.
 func run(s store.Store, lanes int, c Config) (*client.Client, error) {
-	e, err := engine.Open(engine.Config{Store: s, Lanes: lanes, Passive: c.Passive, QuietTx: c.QuietTx, Node: node(c.Passive), Retention: c.Retention, Silence: c.Silence, Log: c.Log})
+	var ring *keyring.Ring
+	if c.SecretKeyFile != "" {
+		var err error
+		if ring, err = keyring.Read(c.SecretKeyFile); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	e, err := engine.Open(engine.Config{Store: s, Webhooks: webhook.Config{Ring: ring}, Lanes: lanes, Passive: c.Passive, QuietTx: c.QuietTx, Node: node(c.Passive), Retention: c.Retention, Silence: c.Silence, Log: c.Log})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"io"
 	"math/big"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ import (
 type accessed struct {
 	*serverProcess
 	env  []string
-	said []byte // by every command, but for the secrets that "token create" prints
+	said []byte // by every command, but for the secrets that some print
 }
 
 // run runs the program, and requires an exit code.
@@ -38,17 +40,22 @@ func (a *accessed) run(code int, env []string, args ...string) (stdout, stderr s
 		a.t.Errorf("pawl %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out.String(), errs.String())
 	}
 	a.said = append(append(a.said, errs.Bytes()...), '\n')
-	if args[0] != "token" || args[1] != "create" {
+	if len(args) < 2 || !slices.Contains([]string{"token create", "webhook create", "webhook rotate"}, args[0]+" "+args[1]) {
 		a.said = append(a.said, out.Bytes()...)
 	}
 	return out.String(), errs.String()
 }
 
-// TestSecretsStaySecret: what a server is shown as a token, right or wrong, is in no log, no
-// answer, no metric, no export and no byte of the database.
+// TestSecretsStaySecret: what a server is shown as a token, right or wrong, the secrets of webhooks and
+// the key that encrypts these are in no log, no response, no metric, no export and no byte of the database.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, "server", "--auth", "required", "--log-level", "debug")
+	key := bytes.Repeat([]byte("k"), 32)
+	keys := filepath.Join(t.TempDir(), "secret.keys")
+	if err := os.WriteFile(keys, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, "server", "--auth", "required", "--log-level", "debug", "--secret-key-file", keys)
 	a := &accessed{serverProcess: s, env: s.Env}
 	s.until("it is ready", func() bool { status, _ := s.get("/readyz"); return status == http.StatusOK })
 	if !strings.Contains(s.said(), "no token can use this server yet; make the first with: pawl token create NAME --role admin") {
@@ -93,6 +100,26 @@ func TestSecretsStaySecret(t *testing.T) {
 		t.Error("a viewer gets no metrics")
 	}
 	a.run(codeOK, server, "token", "revoke", "grafana", "--reason", "over")
+	hook, _ := a.run(codeOK, server, "webhook", "create", "hook", "http://127.0.0.1:1/")
+	rotated, _ := a.run(codeOK, server, "webhook", "rotate", "hook")
+	a.run(codeConflict, server, "webhook", "test", "hook")
+	a.run(codeConflict, nil, "webhook", "test", "hook") // it has no key
+	a.run(codeOK, server, "webhook", "show", "hook", "-o", "json")
+	a.run(codeOK, server, "webhook", "history", "hook")
+	if out, _ := a.run(codeOK, server, "doctor"); !strings.Contains(out, "it encrypts 2 of 2 secrets of webhooks") {
+		t.Errorf("the doctor says\n%s", out)
+	}
+	a.said = append(a.said, ask(t, s.url+"/metrics", "Bearer "+secret)...)
+	plain := func(whole string) string {
+		return strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(whole), "whsec_"), "=")
+	}
+	raw := func(whole string) string {
+		b, err := base64.RawStdEncoding.DecodeString(plain(whole))
+		if err != nil || len(b) != 32 {
+			t.Errorf("a secret of a webhook has %d bytes, %v", len(b), err)
+		}
+		return string(b)
+	}
 	a.run(codeOK, nil, "audit", "verify")
 	export, _ := a.run(codeOK, nil, "audit", "export")
 	if !strings.Contains(export, `"tk_`) {
@@ -112,7 +139,9 @@ func TestSecretsStaySecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, text := range everything {
-		for name, hidden := range map[string]string{"the secret": secret[38:81], "the viewer's": second[38:81], "a wrong one": "hunter2hunter2"} {
+		for name, hidden := range map[string]string{"the secret": secret[38:81], "the viewer's": second[38:81], "a wrong one": "hunter2hunter2",
+			"that of the webhook": plain(hook), "its bytes": raw(hook), "the new one": plain(rotated), "the bytes of that": raw(rotated),
+			"the key": string(key), "the text of the key": base64.RawStdEncoding.EncodeToString(key[:30])} {
 			if bytes.Contains(text, []byte(hidden)) {
 				t.Errorf("%s has %s", what, name)
 			}

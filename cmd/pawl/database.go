@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/files"
+	"github.com/pawl-dev/pawl/internal/keyring"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 )
@@ -133,7 +134,12 @@ func (a *app) openLedger(ctx context.Context, passive bool) (*ledger, error) {
 }
 
 // openEngine opens the database and starts an engine on it with the configuration c.
-func (a *app) openEngine(ctx context.Context, c engine.Config) (*ledger, error) {
+func (a *app) openEngine(ctx context.Context, c engine.Config) (_ *ledger, err error) {
+	if a.secretKey != "" {
+		if c.Webhooks.Ring, err = keyring.Read(a.secretKey); err != nil {
+			return nil, err
+		}
+	}
 	s, db, err := a.openStore(ctx)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -21,6 +23,7 @@ type app struct {
 	server    string // the URL of a server, to be used instead of a database; or empty
 	cert, key string // the files with the certificate to show to the server, and its key
 	tokenFile string // the file with the secret of a token for the server; empty: PAWL_TOKEN
+	secretKey string // the file with the keys that encrypt secrets in the database, for commands that use secrets
 	ca        string // the file with the certificates that the server's is signed by; empty: the system's
 	workspace string
 	profile   string // the name of the profile that the server is from, or empty
@@ -196,6 +199,9 @@ func (a *app) settle(c *cobra.Command) error {
 	if a.workspace == "" {
 		a.workspace = a.getenv("PAWL_WORKSPACE")
 	}
+	if a.secretKey == "" && usesSecrets(c) {
+		a.secretKey = a.getenv("PAWL_SECRET_KEY_FILE")
+	}
 	if a.workspace == "" {
 		a.workspace = pawl.DefaultWorkspace
 	}
@@ -216,6 +222,12 @@ func (a *app) settle(c *cobra.Command) error {
 		return usage("", "--log-format %q: want text or json", a.logFormat)
 	}
 	return nil
+}
+
+// usesSecrets reports whether a command signs, or makes secrets: others run without the file of keys.
+func usesSecrets(c *cobra.Command) bool {
+	first, _, _ := strings.Cut(pathOf(c), " ")
+	return slices.Contains([]string{"server", "dev", "webhook"}, first)
 }
 
 func newVersion(a *app) *cobra.Command {

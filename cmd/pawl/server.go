@@ -57,7 +57,14 @@ With --load DIR the API shows the load runs whose results are in that folder, su
 "pawl load run --out DIR/NAME", and those that are on. It compares them, and ends those that are
 on. --load-agent ADDRESS adds an agent to those that it shows. Off this machine agents want a
 certificate or a token: PAWL_LOAD_CERT and PAWL_LOAD_KEY, or PAWL_LOAD_TOKEN_FILE, name the files,
-and PAWL_LOAD_CA has the certificates that those of agents are signed by.`
+and PAWL_LOAD_CA has the certificates that those of agents are signed by.
+
+With --secret-key-file FILE the secrets of webhooks are encrypted in the database. The file has a
+key on each line, 32 bytes in base64 or hexadecimal: "openssl rand -base64 32" makes one. The first
+encrypts, and all decrypt, so a new key goes to the front, and the old one stays until "pawl doctor"
+says that no secret is encrypted with it. With the line "plain" in front the keys only decrypt, and
+secrets are stored as they are again. Without its key nothing is sent to a webhook. The file is
+refused if other users can read it, or its group can write it.`
 
 func newServer(a *app) *cobra.Command {
 	s := &service{role: health.RoleServer}
@@ -69,6 +76,7 @@ func newServer(a *app) *cobra.Command {
 	}
 	s.bindName(c)
 	s.bindEngine(c)
+	a.bindSecretKey(c)
 	s.bindCrew(c)
 	s.bindLoad(c)
 	return c
@@ -99,6 +107,7 @@ func newDev(a *app) *cobra.Command {
 	s.bindName(c)
 	s.bindWorker(c)
 	s.bindEngine(c)
+	a.bindSecretKey(c)
 	s.bindCrew(c)
 	s.bindLoad(c)
 	return c
@@ -151,6 +160,10 @@ func (s *service) bindEngine(c *cobra.Command) {
 	c.Flags().StringVar(&s.tlsKey, "tls-key", "", "the file of its key, in PEM")
 	c.Flags().StringVar(&s.clientCA, "tls-client-ca", "", "the file of the certificates that sign those of clients, in PEM; see \"pawl help token create\"")
 	s.login.bind(c)
+}
+
+func (a *app) bindSecretKey(c *cobra.Command) {
+	c.Flags().StringVar(&a.secretKey, "secret-key-file", "", "file with the keys that encrypt secrets in the database (env PAWL_SECRET_KEY_FILE)")
 }
 
 func (s *service) bindWorker(c *cobra.Command) {

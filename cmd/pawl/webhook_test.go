@@ -133,14 +133,25 @@ func killDeliverers(t *testing.T, database string) {
 	}
 	f.say("workflow", "register", file)
 	f.say("webhook", "create", "w", k.move("/"), "--machine", "job,step")
-	server := f.start("server", "--listen", "none")
-	for _, after := range []int{3, 17} {
+	var keys []string // of each server: the last ones have another key in front
+	for i, lines := range []string{"a", "ba", "ba"} {
+		keys = append(keys, filepath.Join(f.dir, fmt.Sprint("keys", i)))
+		text := ""
+		for _, c := range lines {
+			text += strings.Repeat(fmt.Sprintf("%x", c), 32) + "\n"
+		}
+		if err := os.WriteFile(keys[i], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := f.start("server", "--listen", "none", "--secret-key-file", keys[0])
+	for i, after := range []int{3, 17} {
 		k.arm(after)
 		for range 4 {
 			f.say("submit", "w")
 		}
 		<-k.hit
-		spare := f.start("server", "--listen", "none")
+		spare := f.start("server", "--listen", "none", "--secret-key-file", keys[i+1])
 		f.say("webhook", "update", "w", "--url", k.move(fmt.Sprint("/", after)))
 		_ = server.Process.Kill()
 		_ = server.Wait()
@@ -158,6 +169,9 @@ func killDeliverers(t *testing.T, database string) {
 	defer k.mu.Unlock()
 	t.Logf("%d rows, %d messages, %d of them again", rows, k.n, k.doubles)
 	f.say("audit", "verify")
+	if history := f.say("webhook", "history", "w"); strings.Count(history, " encrypt ") != 2 || strings.Contains(history, " block ") {
+		t.Errorf("the secret was not encrypted with each of the two keys once:\n%s", history)
+	}
 }
 
 // TestWebhookExamples: the receivers of the manual take what is signed with their secret, and

@@ -55,11 +55,13 @@ func (s *Service) quickly(do func(context.Context, *exchanging) (*body[exchange.
 				buffers.Put(buffer)
 			}
 			out, err := do(r.Context(), &exchanging{WorkerPath{c.Param("id")}, *request}) // it may wait
+			request.Over()
 			if err != nil {
 				s.problem(r.Context(), o.OperationID, err).send(w, c.SetStatus) // as the library does
 				return
 			}
 			writeResponse(c, w, &out.Body)
+			out.Body.Over()
 		})
 		slowly(to, o)
 	}

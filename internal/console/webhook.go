@@ -48,7 +48,10 @@ func Webhook(w io.Writer, v *pawl.WebhookView, zone *time.Location) {
 	if v.Job != "" {
 		facts = append(facts, [2]string{"job", v.Job})
 	}
-	if v.FailingSince != 0 {
+	switch {
+	case v.FailingSince != 0 && v.Failures == 0:
+		facts = append(facts, [2]string{"blocked", fmt.Sprintf("since %s: %s", exactly(v.FailingSince, zone), v.Error)})
+	case v.FailingSince != 0:
 		facts = append(facts, [2]string{"failing", fmt.Sprintf("since %s, %d times: %s", exactly(v.FailingSince, zone), v.Failures, v.Error)})
 	}
 	if v.GapAt != 0 {

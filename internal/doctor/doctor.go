@@ -9,15 +9,19 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/health"
+	"github.com/pawl-dev/pawl/internal/keyring"
 	"github.com/pawl-dev/pawl/internal/privatejob"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // A Doctor examines one database.
@@ -79,6 +83,9 @@ func (d *Doctor) examine(ctx context.Context) (found []health.Finding, err error
 	if err != nil {
 		return nil, err
 	}
+	if err := secrets(ctx, s, w); err != nil {
+		return nil, err
+	}
 	host, _ := os.Hostname()
 	w.Nodes = slices.DeleteFunc(w.Nodes, func(n *pawl.Node) bool { return n.Host == host && privatejob.ProcessGone(n.PID) })
 	stuck, err := cl.Inspect.Stuck(ctx, pawl.JobQuery{Limit: stuckLimit}, stuckFor)
@@ -86,4 +93,35 @@ func (d *Doctor) examine(ctx context.Context) (found []health.Finding, err error
 		return nil, err
 	}
 	return health.Examine(w, stuck), nil
+}
+
+// secrets counts the secrets of webhooks by the key that encrypts them, and finds the webhooks that
+// are blocked.
+func secrets(ctx context.Context, s store.Store, into *health.Snapshot) error {
+	const page = 100
+	into.Secrets = map[string]int{}
+	for before := rowkey.Webhook(0); ; {
+		list, err := s.Webhooks(ctx, before, page)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, w := range list {
+			before = w.Key()
+			for _, stored := range [][]byte{w.Secret, w.Former} {
+				if !keyring.IsNone(stored) {
+					into.Secrets[keyring.KeyOf(stored)]++
+				}
+			}
+			if w.State != lifecycle.WebhookActive {
+				continue
+			}
+			p, err := s.WebhookPlace(ctx, w.Key())
+			if err != nil {
+				return err
+			}
+			if p.Blocked() {
+				into.Blocked = append(into.Blocked, health.Blocked{Webhook: w.Name, Why: strings.TrimPrefix(p.Error, "webhook "+w.Name+": ")})
+			}
+		}
+	}
 }

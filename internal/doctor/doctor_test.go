@@ -3,13 +3,16 @@ package doctor
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/lifecycle"
 )
 
 // TestUnusable: the work is looked at only if the database can be used.
@@ -68,5 +71,58 @@ func TestWork(t *testing.T) {
 	}
 	if !closed {
 		t.Error("the database is open still")
+	}
+}
+
+// TestBlocked: webhooks that are blocked are found with the reason, but for those that are not active.
+func TestBlocked(t *testing.T) {
+	t.Parallel()
+	ctx, ann := t.Context(), pawl.Change{Actor: "ann"}
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: ":memory:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	e := engine.New(engine.Config{Store: s, Passive: true})
+	defer e.Close()
+	for _, name := range []string{"blocked", "paused", "failing", "well"} {
+		made, err := e.CreateWebhook(ctx, pawl.WebhookPlan{Name: name, WebhookTarget: pawl.WebhookTarget{URL: "https://example.com/"}}, ann)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := pawl.ParseID(pawl.WebhookPrefix, made.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := store.WebhookPlace{FailingSince: 1, Error: "webhook " + name + ": there is no secret"}
+		switch name {
+		case "paused":
+			_, err = e.MoveWebhook(ctx, id, lifecycle.WebhookPause, ann)
+		case "failing":
+			p.Failures = 1
+		case "well":
+			p = store.WebhookPlace{}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SaveWebhook(ctx, id.WebhookKey(), &p, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &Doctor{
+		Diagnose: func(context.Context) []health.Finding { return nil },
+		Open: func(context.Context) (store.Store, *client.Client, func() error, error) {
+			return s, client.Over(e, client.Config{Workspace: "default"}, nil), func() error { return nil }, nil
+		},
+	}
+	var got []string
+	for _, f := range d.Findings(ctx) {
+		if f.Check == "secrets" && f.Subject != "" {
+			got = append(got, string(f.Severity)+" "+f.Subject+": "+f.Measured)
+		}
+	}
+	if want := []string{"warning webhook blocked: nothing is sent to it: there is no secret"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
 	}
 }

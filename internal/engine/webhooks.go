@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/keyring"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -29,8 +30,9 @@ const (
 	MaxWorkspaceWebhooks = 100  // of one workspace; those of all workspaces count as if of one
 )
 
-// checkRoom refuses another webhook of a workspace if there are too many. Requests at the same
-// moment may exceed the limits by their number.
+// checkRoom refuses another webhook of a workspace if there are too many, or if its secret would be
+// the only one that is not encrypted. Requests at the same moment may exceed the limits by their
+// number.
 func (e *Engine) checkRoom(ctx context.Context, workspace string) error {
 	all, same := 0, 0
 	for before := rowkey.Webhook(0); ; {
@@ -42,6 +44,9 @@ func (e *Engine) checkRoom(ctx context.Context, workspace string) error {
 			before = w.Key()
 			if lifecycle.Webhook.Ended(w.State) {
 				continue
+			}
+			if err := keepEncrypted(w, e.ring()); err != nil {
+				return err
 			}
 			all++
 			if w.Workspace == workspace {
@@ -145,7 +150,7 @@ func newSecret(r pawl.Receipt, secret *[32]byte, err error) (pawl.NewWebhook, er
 type createWebhook struct {
 	e      *Engine
 	id     pawl.ID
-	secret [32]byte
+	secret [keyring.SecretSize]byte
 	plan   pawl.WebhookPlan
 	begin  string
 	note   decide.Note
@@ -157,6 +162,9 @@ func (c *createWebhook) renew() {
 	c.id = c.e.NewID()
 	crand.Read(c.secret[:])
 }
+
+// ring returns the keys that encrypt the secrets of webhooks.
+func (e *Engine) ring() *keyring.Ring { return e.cfg.Webhooks.Ring }
 
 func (c *createWebhook) name() pawl.WebhookName {
 	return pawl.WebhookName{Workspace: c.plan.Workspace, Name: c.plan.Name}
@@ -172,7 +180,8 @@ func (c *createWebhook) decide(t *tx) error {
 		}
 	}
 	p := &c.plan
-	w := &pawl.Webhook{ID: c.id, Name: p.Name, Workspace: p.Workspace, WebhookTarget: p.WebhookTarget, Begin: c.begin, Secret: c.secret}
+	w := &pawl.Webhook{ID: c.id, Name: p.Name, Workspace: p.Workspace, WebhookTarget: p.WebhookTarget, Begin: c.begin,
+		Secret: c.e.ring().Encrypt(c.id, c.secret), Former: keyring.None()}
 	note := c.note
 	note.Metadata = described(w)
 	t.makeWebhook(w, note)
@@ -207,16 +216,42 @@ func (e *Engine) ReplaceWebhook(ctx context.Context, id pawl.ID, target pawl.Web
 }
 
 // RotateWebhook gives a webhook another secret. What is sent is signed with the former one, too,
-// for 24 hours.
+// for 24 hours, unless its key is lost: if another process has the key, this one refuses.
 func (e *Engine) RotateWebhook(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.NewWebhook, error) {
 	r, err := e.webhookRequest(ctx, id, "rotate", c)
 	if err != nil {
 		return pawl.NewWebhook{}, err
 	}
-	cmd := &moveWebhook{id: id, event: lifecycle.WebhookRotate, note: noteOf(c)}
-	crand.Read(cmd.secret[:])
+	key, err := e.checkRotate(ctx, id, r)
+	if err != nil {
+		return pawl.NewWebhook{}, err
+	}
+	var secret [keyring.SecretSize]byte
+	crand.Read(secret[:])
+	cmd := &moveWebhook{id: id, event: lifecycle.WebhookRotate, ring: e.ring(), key: key, to: webhook.Encrypted{Secret: e.ring().Encrypt(id, secret)}, note: noteOf(c)}
 	receipt, err := e.act(ctx, r, cmd, c)
-	return newSecret(receipt, &cmd.secret, err)
+	return newSecret(receipt, &secret, err)
+}
+
+// checkRotate returns the key of the secret of a webhook. It refuses one that another process has and
+// this one has not, unless the request was carried out before.
+func (e *Engine) checkRotate(ctx context.Context, id pawl.ID, r *request) (key string, err error) {
+	if _, done, err := r.earlier(ctx); done || err != nil {
+		return "", err
+	}
+	w, err := store.FindWebhook(ctx, e.store, id)
+	if err != nil {
+		return "", err
+	}
+	key = keyring.KeyOf(w.Secret)
+	if err := keepEncrypted(w, e.ring()); err != nil {
+		return "", err
+	}
+	if elsewhere, err := e.webhooks.Elsewhere(ctx, w); !elsewhere || err != nil {
+		return key, err
+	}
+	return "", &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the secret of webhook %s is encrypted with key %s, which another process has and this one does not: rotated here, the former secret would be lost at once", w.Name, key),
+		Hint: "use a server that has that key, or give its file to this one with --secret-key-file or PAWL_SECRET_KEY_FILE"}
 }
 
 // webhookVerbs are the moves that operators make, by the last part of their paths.
@@ -251,7 +286,9 @@ type moveWebhook struct {
 	id      pawl.ID
 	event   machine.Event
 	version int64               // that the webhook has to have; 0: any
-	secret  [32]byte            // of WebhookRotate
+	to      webhook.Encrypted   // of WebhookRotate, without the former one, and of WebhookEncrypt
+	ring    *keyring.Ring       // of WebhookRotate
+	key     string              // of the secret that WebhookRotate was allowed to lose, if the ring lacks it
 	target  *pawl.WebhookTarget // of WebhookUpdate
 	note    decide.Note
 }
@@ -271,13 +308,36 @@ func (m *moveWebhook) decide(t *tx) error {
 	note := m.note
 	switch m.event {
 	case lifecycle.WebhookRotate:
+		if err := keepEncrypted(w, m.ring); err != nil {
+			return err
+		}
 		w.Former, w.FormerUntil = w.Secret, t.now+FormerSecret.Microseconds()
-		w.Secret = m.secret
+		if _, err := m.ring.Decrypt(w.ID, w.Secret); err != nil { // its key is lost, or it was changed
+			if key := keyring.KeyOf(w.Secret); key != m.key {
+				return &pawl.Error{Kind: pawl.Conflict, Message: fmt.Sprintf("the secret of webhook %s was encrypted with key %s meanwhile", w.Name, key), Hint: "try again"}
+			}
+			w.Former, w.FormerUntil = keyring.None(), 0
+		}
+		w.Secret = m.to.Secret
+	case lifecycle.WebhookEncrypt:
+		w.Secret, w.Former = m.to.Secret, m.to.Former
+	case lifecycle.WebhookDelete:
+		w.Secret, w.Former = keyring.None(), keyring.None()
 	case lifecycle.WebhookUpdate:
 		w.WebhookTarget = *m.target
 		note.Metadata = described(w)
 	}
 	return t.moveWebhook(w, m.event, note) // what is refused is undone
+}
+
+// keepEncrypted refuses a new secret of a process without a key beside a secret that is encrypted. The
+// error names neither that webhook nor its key: it may be one of another workspace.
+func keepEncrypted(w *pawl.Webhook, ring *keyring.Ring) error {
+	if keyring.KeyOf(w.Secret) == "" || ring.Given() {
+		return nil
+	}
+	return &pawl.Error{Kind: pawl.Conflict, Message: "this process has no key, and secrets in the database are encrypted: it would store the new one as it is",
+		Hint: "name the file with the keys with --secret-key-file or PAWL_SECRET_KEY_FILE, or use a server that has it"}
 }
 
 func (t *tx) webhook(key rowkey.Webhook) *pawl.Webhook {
@@ -316,6 +376,10 @@ func (e *Engine) newRunner() *webhook.Runner {
 	r.Move = func(ctx context.Context, id pawl.ID, version int64, event machine.Event, reason string) (int64, error) {
 		done, err := e.act(ctx, nil, &moveWebhook{id: id, event: event, version: version, note: decide.Note{Reason: reason}}, pawl.Change{})
 		return done.Sequence, err
+	}
+	r.Encrypt = func(ctx context.Context, id pawl.ID, version int64, to webhook.Encrypted, reason string) error {
+		_, err := e.act(ctx, nil, &moveWebhook{id: id, event: lifecycle.WebhookEncrypt, version: version, to: to, note: decide.Note{Reason: reason}}, pawl.Change{})
+		return err
 	}
 	return r
 }
@@ -383,7 +447,11 @@ func (e *Engine) receiver(ctx context.Context, id pawl.ID) (*pawl.Webhook, error
 
 // sendOnce makes one attempt, and keeps what came of it.
 func (e *Engine) sendOnce(ctx context.Context, w *pawl.Webhook, m webhook.Message) (*pawl.Delivery, error) {
-	result := e.webhooks.Sender.Send(ctx, w, m)
+	secrets, err := webhook.SecretsOf(e.ring(), w, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	result := e.webhooks.Sender.Send(ctx, w, &secrets, m)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,15 @@ func (r *Request) Written() bool {
 	})
 }
 
+// Room returns about how many bytes AppendJSON appends: few requests need more.
+func (r *Request) Room() int {
+	n := 128 + 128*len(r.Reports) + 80*len(r.Holding)
+	for i := range r.Reports {
+		n += len(r.Reports[i].Output)
+	}
+	return n
+}
+
 // AppendJSON appends the request, which is Written. An output is appended as it is, with its white space.
 func (r *Request) AppendJSON(to []byte) []byte {
 	w := appender(to)

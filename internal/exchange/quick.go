@@ -24,7 +24,7 @@ func QuickRequest(text []byte) *Request {
 			ms := s.within(0, MaxWait.Milliseconds())
 			r.WaitMS = &ms
 		case "reports":
-			r.Reports = []Report{}
+			r.Reports = reportRoom.take(min(bytes.Count(text, stepMark), maxRoom))
 			s.list(func() { r.Reports = append(r.Reports, s.report()) })
 		default:
 			s.odd = true
@@ -68,8 +68,8 @@ func outcome(name []byte) string {
 	return all[i]
 }
 
-// stepMark occurs at least once in each step of a response. The inputs of steps may have it, too, so
-// room is made for maxRoom steps at most before they are read.
+// stepMark occurs at least once in each step of a response, and in each report of a request. Inputs and
+// outputs may have it, too, so room is made for maxRoom of them at most before they are read.
 var stepMark = []byte(`"step_id":`)
 
 const maxRoom = 1000
@@ -83,9 +83,15 @@ func QuickAnswer(text []byte) *Answer {
 			a.State = s.string()
 		case "steps":
 			a.Steps = make([]Step, 0, min(bytes.Count(text, stepMark), maxRoom))
-			s.list(func() { a.Steps = append(a.Steps, Step{}); s.step(&a.Steps[len(a.Steps)-1]) })
+			like := new(Step)
+			s.list(func() {
+				a.Steps = append(a.Steps, Step{})
+				to := &a.Steps[len(a.Steps)-1]
+				s.step(to, like)
+				like = to
+			})
 		case "results":
-			a.Results = s.strings()
+			a.Results = s.results(len(a.Steps))
 		case "stops":
 			a.Stops = s.claims()
 		case "gone":
@@ -104,7 +110,8 @@ func QuickAnswer(text []byte) *Answer {
 	return a
 }
 
-func (s *scan) step(to *Step) {
+// step reads a step. It shares texts with another one: the steps of a worker are often alike.
+func (s *scan) step(to, like *Step) {
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "step_id":
@@ -114,27 +121,27 @@ func (s *scan) step(to *Step) {
 		case "job_id":
 			to.JobID = s.string()
 		case "key":
-			to.Key = s.string()
+			to.Key = s.alike(like.Key)
 		case "workflow":
-			to.Workflow = s.string()
+			to.Workflow = s.alike(like.Workflow)
 		case "attempt":
 			to.Attempt = int(s.integer())
 		case "queue":
-			to.Queue = s.string()
+			to.Queue = s.alike(like.Queue)
 		case "handler":
-			to.Handler = s.string()
+			to.Handler = s.alike(like.Handler)
 		case "work":
-			s.work(&to.Work)
+			s.work(&to.Work, like.Work.Kind)
 		case "input":
 			to.Input = s.value()
 		case "output_mode":
-			to.OutputMode = s.string()
+			to.OutputMode = s.alike(like.OutputMode)
 		case "timeout_ms":
 			to.TimeoutMS = s.integer()
 		case "isolation":
-			to.Isolation = s.string()
+			to.Isolation = s.alike(like.Isolation)
 		case "dir":
-			to.Dir = s.string()
+			to.Dir = s.alike(like.Dir)
 		case "traceparent":
 			to.Traceparent = s.string()
 		case "redelivered":
@@ -145,11 +152,11 @@ func (s *scan) step(to *Step) {
 	})
 }
 
-func (s *scan) work(to *Work) {
+func (s *scan) work(to *Work, kind string) {
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "kind":
-			to.Kind = s.string()
+			to.Kind = s.alike(kind)
 		case "command":
 			to.Command = s.strings()
 		case "run":
@@ -162,6 +169,17 @@ func (s *scan) work(to *Work) {
 			s.rest(name, to)
 		}
 	})
+}
+
+// results reads the list of what became of reports, which are mostly alike. There may be about as many
+// as room says.
+func (s *scan) results(room int) []string {
+	all, last := make([]string, 0, room), ""
+	s.list(func() {
+		last = s.alike(last)
+		all = append(all, last)
+	})
+	return all
 }
 
 // claims reads a list of claims.

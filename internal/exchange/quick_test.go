@@ -193,3 +193,40 @@ func TestWrittenRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestAlikeTexts: a text is taken for that of the step before only if it is the same, with all escapes.
+func TestAlikeTexts(t *testing.T) {
+	t.Parallel()
+	text := []byte(`{"state":"s","steps":[{"step_id":"a","claim":1,"workflow":"x\\n","queue":"q","work":{"kind":"run"}},` +
+		`{"step_id":"b","claim":1,"workflow":"x\n","queue":"q","work":{"kind":"run"}},{"step_id":"c","claim":1,"workflow":"x\\n","queue":"","work":{"kind":"ru"}}],` +
+		`"results":["accepted","accepted","stale","accepted"],"stops":[],"gone":[],"next_ms":0}`)
+	want := new(Answer)
+	if err := json.Unmarshal(text, want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, QuickAnswer(text)); diff != "" {
+		t.Errorf("(-encoding/json +quick)\n%s", diff)
+	}
+}
+
+// TestRoomIsUsedAgain: a list that is used again has nothing of before, and what was read keeps what
+// it has.
+func TestRoomIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	const one = `{"step_id":"st_1","claim":1,"outcome":"complete","output":"one"}`
+	for range 100 {
+		first := QuickRequest([]byte(`{"turn":1,"reports":[` + one + `,` + one + `]}`))
+		kept := first.Reports[0]
+		first.Over()
+		next := QuickRequest([]byte(`{"turn":2,"reports":[{"step_id":"st_2","claim":2,"outcome":"release"}]}`))
+		if len(next.Reports) != 1 || next.Reports[0].Output != nil || kept.StepID != "st_1" || string(kept.Output) != `"one"` || first.Reports != nil {
+			t.Fatalf("read %+v, kept %+v", next, kept)
+		}
+		next.Over()
+		a := &Answer{Steps: append(stepRoom.take(2), Step{Key: "k"})}
+		a.Over()
+		if again := stepRoom.take(1); len(again) != 0 || cap(again) > 0 && again[:1][0].Key != "" {
+			t.Fatalf("the room has %+v", again[:1])
+		}
+	}
+}

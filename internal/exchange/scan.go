@@ -69,8 +69,10 @@ func (s *scan) object(member func(name []byte)) {
 	for !s.odd {
 		name := s.plain()
 		s.want(':')
-		if len(s.names)-first == maxMembers || slices.ContainsFunc(s.names[first:], func(b []byte) bool { return bytes.Equal(b, name) }) {
-			s.odd = true
+		for _, other := range s.names[first:] {
+			s.odd = s.odd || string(other) == string(name)
+		}
+		if s.odd = s.odd || len(s.names)-first == maxMembers; s.odd {
 			return
 		}
 		s.names = append(s.names, name)
@@ -106,20 +108,35 @@ func (s *scan) plain() []byte {
 // quoted reads a string, and returns what stands between its quotes.
 func (s *scan) quoted() (text []byte, escapes bool) {
 	s.want('"')
-	for first := s.at; s.at < len(s.text) && !s.odd; s.at++ {
-		switch c := s.text[s.at]; {
-		case c == '"':
+	for first := s.at; !s.odd; s.at++ {
+		s.at += ordinary(s.text[s.at:])
+		if s.at >= len(s.text) {
+			break
+		}
+		switch s.text[s.at] {
+		case '"':
 			s.at++
 			return s.text[first : s.at-1], escapes
-		case c < ' ':
-			s.odd = true
-		case c == '\\':
+		case '\\':
 			escapes = true
 			s.escape()
+		default:
+			s.odd = true
 		}
 	}
 	s.odd = true
 	return nil, escapes
+}
+
+// ordinary returns how many characters of a string stand for themselves before one that does not: a
+// quote, a backslash, a control character.
+func ordinary(text []byte) int {
+	for i, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(text)
 }
 
 // escape passes an escape, but for its last character.
@@ -138,10 +155,16 @@ func (s *scan) escape() {
 }
 
 // string reads a string.
-func (s *scan) string() string {
+func (s *scan) string() string { return s.alike("") }
+
+// alike reads a string, and returns like if that is the same.
+func (s *scan) alike(like string) string {
 	from := s.at
 	text, escapes := s.quoted()
-	if !escapes || s.odd {
+	switch {
+	case !escapes && string(text) == like:
+		return like
+	case !escapes || s.odd:
 		return string(text)
 	}
 	var decoded string

@@ -38,7 +38,7 @@ func Serve(ctx context.Context, e Engine, worker pawl.ID, r *Request, room bool)
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{State: string(got.State), Steps: make([]Step, 0, len(got.Assigned)), Results: make([]string, 0, len(got.Reported)), Stops: named(r.Holding, v.Holding, got.Stops), Gone: named(r.Holding, v.Holding, got.Gone)}
+	a := &Answer{State: string(got.State), Steps: stepRoom.take(len(got.Assigned)), Results: make([]string, 0, len(got.Reported)), Stops: named(r.Holding, v.Holding, got.Stops), Gone: named(r.Holding, v.Holding, got.Gone)}
 	for _, done := range got.Reported {
 		a.Results = append(a.Results, string(done.Result))
 	}

@@ -24,7 +24,7 @@ var Checks = []Check{
 		Means: "With synchronous_commit off, a crash of the server loses the last commits; without fsync or full_page_writes it can corrupt the database; without track_counts nothing is vacuumed.", Cure: "set it to on in postgresql.conf, or for the database with ALTER DATABASE, and reload the server",
 	},
 	{
-		Name: "connections", Store: "postgres", What: "connections in use, as a share of what the server allows", Healthy: "connections are available", Unit: Percent, Warn: 80, Problem: 95,
+		Name: "connections", Store: "postgres", What: "connections in use, as a share of what the server allows, and how many each process of Pawl has", Healthy: "connections are available", Unit: Percent, Warn: 80, Problem: 95,
 		Means: "No more processes can connect.", Cure: "raise max_connections of the server, or lower the number of connections of each process",
 	},
 	{
@@ -110,6 +110,11 @@ var Checks = []Check{
 	{
 		Name: "integrity", Store: "sqlite", What: "PRAGMA quick_check, for as long as the command may take", Healthy: "quick_check finds nothing", Rule: "problem for each finding",
 		Means: "The file is damaged: by its disk, by a copy made while it was in use, or by another program.", Cure: "stop every process, keep a copy, and restore a backup; sqlite3 FILE .recover saves what can be read",
+	},
+	{
+		Name: "secrets", What: "whether the secrets of webhooks are encrypted in the database, with which keys, and whether servers have these", Healthy: "no secret can be read in the database",
+		Rule:  "warning if secrets are stored as they are, or are encrypted with more than one key, and for each webhook that is blocked",
+		Means: "Whoever can read the database, or a backup of it, can sign messages that receivers take for Pawl's. More than one key is normal while it is being changed, and not after that. Nothing is sent to a webhook whose key no server has.", Cure: "give each server a key: pawl server --secret-key-file FILE; then rotate what was readable: pawl webhook rotate NAME; pawl prune removes webhooks that were deleted",
 	},
 	{
 		Name: "clocks", What: "how far the clocks of this machine and of the processes differ from the database's", Healthy: "clocks agree", Unit: Seconds, Warn: 2, Problem: 60,

@@ -151,6 +151,9 @@ func (r *Diagnosis) Grade(check string, v float64, subject, format string, args 
 	}
 }
 
+// SeverityOf returns the severity of a measured value of a check.
+func SeverityOf(check string, v float64) Severity { return lookUp(check).Grade(v) }
+
 // Well adds an OK finding for each of the checks that has no finding.
 func (r *Diagnosis) Well(checks ...string) {
 	for _, name := range checks {

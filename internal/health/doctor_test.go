@@ -149,6 +149,10 @@ func TestExamine(t *testing.T) {
 		"long queue":        {func(w *Snapshot) { w.Waiting[0].Oldest = w.Now - 601*second }, nil, "queue", Warning},
 		"late deadlines":    {func(w *Snapshot) { w.Late[0].Since = w.Now - 61*second }, nil, "deadlines", Problem},
 		"late evaluation":   {func(w *Snapshot) { w.Late[1].Since = w.Now - 11*second }, nil, "evaluation", Warning},
+		"one key":           {func(w *Snapshot) { w.Secrets = map[string]int{"a": 2} }, nil, "", OK},
+		"two keys":          {func(w *Snapshot) { w.Secrets = map[string]int{"a": 2, "b": 1} }, nil, "secrets", Warning},
+		"readable secrets":  {func(w *Snapshot) { w.Secrets = map[string]int{"a": 2, "": 1} }, nil, "secrets", Warning},
+		"a blocked webhook": {func(w *Snapshot) { w.Blocked = []Blocked{{"w", "there is no secret"}} }, nil, "secrets", Warning},
 		"dev evaluates too": {func(w *Snapshot) { w.Nodes[0].Role = "dev" }, nil, "", OK},
 	} {
 		t.Run(name, func(t *testing.T) {

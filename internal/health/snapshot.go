@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,12 @@ type Snapshot struct {
 	Waiting []Waiting      // work that waits for a worker, by route
 	Open    int            // unfinished jobs that are not paused
 	Late    []Late
+	Secrets map[string]int // secrets of webhooks, by the fingerprint of their key; empty: readable
+	Blocked []Blocked
 }
+
+// Blocked is an active webhook to which nothing is sent, since no server can decrypt its secrets.
+type Blocked struct{ Webhook, Why string }
 
 // Waiting is the work of one route that waits for a worker.
 type Waiting struct {
@@ -59,6 +65,7 @@ func (s *Snapshot) dead() map[rowkey.Worker]string {
 // Examine judges a snapshot, and the jobs that make no progress.
 func Examine(s *Snapshot, stuck []pawl.StuckJob) []Finding {
 	r := new(Diagnosis)
+	r.secrets(s)
 	r.clocks(s)
 	r.versions(s)
 	r.server(s)
@@ -66,7 +73,7 @@ func Examine(s *Snapshot, stuck []pawl.StuckJob) []Finding {
 	r.routes(s)
 	r.late(s)
 	r.stuck(stuck)
-	r.Well("clocks", "versions", "server", "workers", "routes", "queue", "deadlines", "evaluation", "stuck")
+	r.Well("secrets", "clocks", "versions", "server", "workers", "routes", "queue", "deadlines", "evaluation", "stuck")
 	return r.Findings
 }
 
@@ -88,6 +95,34 @@ func (s *Snapshot) alive() []*pawl.Node {
 func since(now, then int64) time.Duration { return time.Duration(now-then) * time.Microsecond }
 
 func nodeName(n *pawl.Node) string { return n.Role + " " + n.Name }
+
+// secrets names the keys that are in use, so that it can be seen when one is not any more, and the
+// webhooks whose key is missing.
+func (r *Diagnosis) secrets(s *Snapshot) {
+	all := 0
+	for _, n := range s.Secrets {
+		all += n
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Secrets)) {
+		if key == "" {
+			r.Say("secrets", Warning, "", "%d of %d secrets of webhooks can be read in the database", s.Secrets[key], all)
+		} else {
+			r.Say("secrets", OK, "key "+key, "it encrypts %d of %d secrets of webhooks", s.Secrets[key], all)
+		}
+	}
+	keys := len(s.Secrets)
+	if s.Secrets[""] > 0 {
+		keys--
+	}
+	if keys > 1 {
+		r.Say("secrets", Warning, "", "secrets of webhooks are encrypted with %d keys", keys)
+		r.Advise("wait, if the key is being changed; otherwise give every server the same file with all of these keys")
+	}
+	for _, b := range s.Blocked {
+		r.Say("secrets", Warning, "webhook "+b.Webhook, "nothing is sent to it: %s", b.Why)
+		r.Advise("give a server the file with that key, with --secret-key-file; if the key is lost, or the secret was changed: pawl webhook rotate " + b.Webhook)
+	}
+}
 
 func (r *Diagnosis) clocks(s *Snapshot) {
 	r.skew("this machine", s.Skew)

@@ -10,7 +10,7 @@ import (
 var (
 	webhookAttempts = about("webhook_attempts_total", "Attempts to deliver a message to the receiver of a webhook.", "outcome")
 	webhooksActive  = about("webhooks_active", "Webhooks whose messages this process delivers; 0: another process does.")
-	webhooksFailing = about("webhooks_failing", "Webhooks of this process whose last attempt has failed.")
+	webhooksFailing = about("webhooks_failing", "Webhooks of this process whose last attempt has failed, or whose secret it cannot decrypt.")
 	webhookLag      = about("webhook_lag_seconds", "The age of the oldest event that waits for its delivery by this process; 0: none waits.")
 )
 

@@ -178,7 +178,7 @@ func (c *call) encoded() ([]byte, error) {
 		return nil, nil
 	}
 	if r, is := c.body.(*exchange.Request); is && r.Written() {
-		return r.AppendJSON(nil), nil
+		return r.AppendJSON(make([]byte, 0, r.Room())), nil
 	}
 	b, err := json.Marshal(c.body)
 	if err != nil {

@@ -21,8 +21,11 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/api"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -267,4 +270,100 @@ func TestAWorkerWithNothingFindsWhatItWasGiven(t *testing.T) { // T5
 		t.Errorf("the job is %s; an answer was lost: %v", j.State, lost.Load())
 	}
 	must(t, stop())
+}
+
+// TestACommitBehindATimeout: a proxy gives up on server A with 504 and sends the worker's next exchange
+// to server B, while A has yet to commit the first one, or has just done so. Whichever comes first, the
+// report counts once, each step is given to the worker once, and A gives nothing to nobody (T3, T5).
+func TestACommitBehindATimeout(t *testing.T) {
+	for _, kind := range []string{"sqlite", "postgres"} {
+		for _, order := range []string{"A commits after B", "A commits before B"} {
+			t.Run(kind+"/"+order, func(t *testing.T) {
+				t.Parallel()
+				where := filepath.Join(t.TempDir(), "pawl.db")
+				if kind == "postgres" {
+					where = pgtest.URL(t)
+				}
+				testACommitBehindATimeout(t, where, order == "A commits after B")
+			})
+		}
+	}
+}
+
+func testACommitBehindATimeout(t *testing.T, where string, after bool) {
+	first, db, a := newServer(t, where)
+	_, _, b := newServer(t, where)
+	var behind func() *httptest.ResponseRecorder // does at A what the proxy has given up
+	armed := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !armed || behind != nil {
+			map[bool]http.Handler{false: a, true: b}[armed].ServeHTTP(w, r)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		again := r.Clone(context.WithoutCancel(r.Context()))
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		behind = func() *httptest.ResponseRecorder {
+			to := httptest.NewRecorder()
+			a.ServeHTTP(to, again)
+			return to
+		}
+		w.WriteHeader(http.StatusGatewayTimeout)
+	}))
+	t.Cleanup(server.Close)
+
+	ctx, e := t.Context(), open(t, server.URL)
+	w, release, err := e.Register(ctx, link.Registration{Actor: "ada", Queues: []string{"default"}, Handlers: []string{"far"},
+		Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Name: "far", Capacity: 1, Handlers: []string{"default/far"}, Routes: []rowkey.Route{pawl.Route(pawl.DefaultWorkspace, "default", "far", 0)}}})
+	must(t, err)
+	defer release()
+	const one = "name: one\nsteps: [{id: a, handler: far}]\n"
+	jobs := []pawl.ID{submit(t, first, one, ""), submit(t, first, one, ""), submit(t, first, one, "")}
+	got, err := e.Exchange(ctx, link.Exchange{Worker: w, Free: 1})
+	must(t, err)
+	if len(got) != 1 {
+		t.Fatalf("%d steps were claimed, want 1", len(got))
+	}
+	report := []link.Report{{Step: got[0].Step.StepKey, Claim: got[0].Step.Claims, Actor: w.ID.Public(pawl.WorkerPrefix),
+		Report: decide.Report{Event: lifecycle.StepSuccess, Output: []byte("1")}}}
+
+	armed = true
+	if _, err := e.Exchange(ctx, link.Exchange{Worker: w, Reports: report, Free: 1}); !link.Retryable(err) {
+		t.Fatalf("the exchange that timed out: %v, want that it can be repeated", err)
+	}
+	var late *httptest.ResponseRecorder
+	if !after {
+		late = behind()
+	}
+	next, err := e.Exchange(ctx, link.Exchange{Worker: w, Reports: report, Free: 1})
+	must(t, err)
+	if len(next) != 1 || next[0].Step.StepKey == got[0].Step.StepKey {
+		t.Fatalf("the exchange with B gives %+v, want another step", next)
+	}
+	if after {
+		late = behind()
+	}
+	if want := map[bool]int{true: http.StatusConflict, false: http.StatusOK}[after]; late.Code != want {
+		t.Errorf("A says %d %s, want %d", late.Code, late.Body, want)
+	}
+	claims, ends := 0, 0
+	for _, id := range jobs {
+		must(t, first.History(ctx, id, func(tr pawl.Transition) error {
+			switch {
+			case tr.Event == lifecycle.StepClaim:
+				claims++
+			case tr.Event == lifecycle.StepSuccess && strings.HasPrefix(tr.Entity, pawl.StepPrefix):
+				ends++
+			}
+			return nil
+		}))
+	}
+	refused, err := db.Refused(ctx, 0)
+	must(t, err)
+	if claims != 2 || ends != 1 || refused != 0 {
+		t.Errorf("%d claims, %d ends and %d refused reports, want 2, 1 and 0", claims, ends, refused)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ func (t *talks) begin(e *Engine, w *pawl.Worker, before *link.Predecessor) {
 	if before != nil {
 		delete(t.all, before.Worker)
 	}
-	t.all[w.Key()] = &talk{e: e, worker: w, held: make(map[link.Stop]*holding), unsure: true,
+	t.all[w.Key()] = &talk{e: e, worker: w, held: make(map[link.Stop]holding), unsure: true,
 		underway: make(map[int64]bool), over: make(map[link.Stop]int64)}
 }
 
@@ -87,11 +88,12 @@ type talk struct {
 	e      *Engine
 	worker *pawl.Worker
 
-	visits sync.Mutex // held during an exchange with reports; taken before mu
+	visits   sync.Mutex        // held during an exchange with reports; taken before mu
+	messages []exchange.Report // of that exchange; the room is used again
 
 	mu     sync.Mutex // guards what follows
 	turn   int64      // of the last exchange that was sent
-	held   map[link.Stop]*holding
+	held   map[link.Stop]holding
 	unsure bool // the next exchange has to say what is held
 	doubts int  // how often it became unsure
 	poll   *slots
@@ -113,11 +115,8 @@ func (t *talk) path(rest string) string {
 func (t *talk) step(c link.Stop) (id string, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h := t.held[c]
-	if h == nil {
-		return "", false
-	}
-	return h.step, true
+	h, held := t.held[c]
+	return h.step, held
 }
 
 // claims returns claims as messages have them.
@@ -126,7 +125,7 @@ func (t *talk) claims(list []link.Stop) []exchange.Claim {
 	defer t.mu.Unlock()
 	var all []exchange.Claim
 	for _, c := range list {
-		if h := t.held[c]; h != nil {
+		if h, held := t.held[c]; held {
 			all = append(all, exchange.Claim{StepID: h.step, Claim: c.Claim})
 		}
 	}
@@ -211,6 +210,7 @@ func (t *talk) exchange(ctx context.Context, reports []link.Report, free int, wa
 	defer cancel()
 	r, doubts := t.request(reports, free, wait)
 	defer t.ended(r.Turn)
+	defer clear(r.Reports) // which are used again
 	var a exchange.Answer
 	err := t.e.once(limited, &call{operation: "exchange", method: http.MethodPost, path: t.path("/exchange"), body: r}, &a)
 	if err != nil {
@@ -233,11 +233,16 @@ func (t *talk) request(reports []link.Report, free int, wait time.Duration) (r *
 	t.underway[t.turn] = true
 	ms := wait.Milliseconds()
 	r = &exchange.Request{Turn: t.turn, Free: min(free, exchange.MaxFree), WaitMS: &ms}
-	r.Reports = make([]exchange.Report, len(reports))
+	if len(reports) > 0 {
+		t.messages = slices.Grow(t.messages[:0], len(reports))[:len(reports)]
+		r.Reports = t.messages
+	}
 	for i := range reports {
-		c := exchange.Of(t.worker.ID, link.Stop{Claim: reports[i].Claim}) // of a step that was not delivered: the server refuses it
-		if h := t.held[link.Stop{StepKey: reports[i].Step, Claim: reports[i].Claim}]; h != nil {
+		c := exchange.Claim{Claim: reports[i].Claim}
+		if h, held := t.held[stopped(&reports[i])]; held {
 			c.StepID = h.step
+		} else {
+			c.StepID = t.worker.ID.Public(pawl.StepPrefix) // of a step that was not delivered: the server refuses it
 		}
 		r.Reports[i] = exchange.ReportOf(c, &reports[i])
 	}
@@ -299,10 +304,12 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	if t.doubts == doubts && !a.More {
 		t.unsure = false
 	}
+	alone := len(t.underway) == 1 // no other exchange can deliver what this one has reported
 	for i := range reports {
-		c := link.Stop{StepKey: reports[i].Step, Claim: reports[i].Claim}
-		delete(t.held, c)
-		t.over[c] = t.turn
+		c := stopped(&reports[i])
+		if delete(t.held, c); !alone {
+			t.over[c] = t.turn
+		}
 	}
 	gone, err := stopsOf(a.Gone)
 	if err != nil {
@@ -315,23 +322,29 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 		}
 	}
 	for _, c := range gone {
-		if h := t.held[c]; h != nil {
+		if h, held := t.held[c]; held {
 			h.gone = true
+			t.held[c] = h
 		}
 	}
 	all := make([]link.Assignment, 0, len(a.Steps))
 	for i := range a.Steps {
 		s := &a.Steps[i]
 		c := claims[i]
-		if _, reported := t.over[c]; reported || t.held[c] != nil {
+		_, reported := t.over[c]
+		reported = reported || s.Redelivered && slices.ContainsFunc(reports, func(r link.Report) bool { return stopped(&r) == c })
+		if _, held := t.held[c]; reported || held {
 			continue // another answer had it
 		}
-		t.held[c] = &holding{step: s.StepID}
+		t.held[c] = holding{step: s.StepID}
 		all = append(all, link.Assignment{Step: link.Claimed{StepKey: c.StepKey, Claims: c.Claim, Attempts: s.Attempt},
 			Isolation: workflow.Isolation(s.Isolation), Known: s})
 	}
 	return all, nil
 }
+
+// stopped returns the claim that a report ends.
+func stopped(r *link.Report) link.Stop { return link.Stop{StepKey: r.Step, Claim: r.Claim} }
 
 // hurry ends an exchange that waits, some time after a later one was answered: the server that
 // has it ends it at once, but a proxy may have sent it to another.

@@ -31,6 +31,7 @@ const (
 	KindBool
 	KindText
 	KindHash // bytes of a fixed length
+	KindBlob // bytes of any length; never NULL
 	KindUUID // 16 bytes
 	KindJSON // text; NULL for nil
 	KindTree // bytes; NULL for none
@@ -62,6 +63,7 @@ const (
 	boolField
 	textField
 	bytesField
+	blobField
 	jsonField
 	failureField
 	numbersField
@@ -131,6 +133,10 @@ func (c *Column[R]) Text(r *R) *string { return (*string)(c.at(r)) }
 // Bytes returns the field of a column of KindHash or KindUUID.
 func (c *Column[R]) Bytes(r *R) []byte { return unsafe.Slice((*byte)(c.at(r)), c.length) }
 
+// Blob returns the field of a column of KindBlob. What is read replaces it, and nothing changes its
+// bytes.
+func (c *Column[R]) Blob(r *R) *[]byte { return (*[]byte)(c.at(r)) }
+
 // Tree returns the field of a column of KindTree.
 func (c *Column[R]) Tree(r *R) **pawl.Tree { return (**pawl.Tree)(c.at(r)) }
 
@@ -182,6 +188,8 @@ func (c *Column[R]) Same(a, b *R) bool {
 		return *c.Text(a) == *c.Text(b)
 	case KindHash, KindUUID:
 		return bytes.Equal(c.Bytes(a), c.Bytes(b))
+	case KindBlob:
+		return bytes.Equal(*c.Blob(a), *c.Blob(b))
 	case KindTree:
 		return (*c.Tree(a)).Equal(*c.Tree(b))
 	}

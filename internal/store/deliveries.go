@@ -41,6 +41,10 @@ type WebhookPlace struct {
 	Gap          string // why
 }
 
+// Blocked reports whether nothing is sent to the webhook since its secrets cannot be decrypted, as Error
+// says.
+func (p *WebhookPlace) Blocked() bool { return p.FailingSince != 0 && p.Failures == 0 }
+
 // A Delivery is an attempt to deliver a message.
 type Delivery struct {
 	ID        int64

@@ -179,8 +179,8 @@ var Webhooks = tableOf("webhook",
 		text("job", func(w *pawl.Webhook) *string { return &w.Job }),
 		texts("machines", func(w *pawl.Webhook) *[]string { return &w.Machines }),
 		texts("events", func(w *pawl.Webhook) *[]machine.Event { return &w.Events }),
-		hash("secret", func(w *pawl.Webhook) []byte { return w.Secret[:] }),
-		hash("former", func(w *pawl.Webhook) []byte { return w.Former[:] }),
+		blob("secret", func(w *pawl.Webhook) *[]byte { return &w.Secret }),
+		blob("former", func(w *pawl.Webhook) *[]byte { return &w.Former }),
 		long("former_until", func(w *pawl.Webhook) *int64 { return &w.FormerUntil }),
 	),
 )
@@ -231,6 +231,10 @@ func text[R any](name string, at func(*R) *string) *Column[R] {
 }
 
 func hash[R any](name string, at func(*R) []byte) *Column[R] { return fixed(name, KindHash, at) }
+
+func blob[R any](name string, at func(*R) *[]byte) *Column[R] {
+	return columnOf(name, KindBlob, blobField, at)
+}
 
 func uuid[R any](name string, at func(*R) []byte) *Column[R] { return fixed(name, KindUUID, at) }
 

@@ -30,6 +30,7 @@ const (
 type line struct {
 	r      *Runner
 	w      *pawl.Webhook
+	secret Secrets // its
 	filter pawl.EventFilter
 	end    context.CancelFunc
 	done   chan struct{}
@@ -98,6 +99,10 @@ func (l *line) begin(ctx context.Context) error {
 		}
 		l.place, l.saved, l.sent = place, time.Now(), map[string]int64{}
 		l.place.Token = cmp.Or(place.Token, l.w.Begin)
+		if place.Blocked() { // not any more
+			l.place.FailingSince, l.place.Error = 0, ""
+			l.moved, l.saved = true, time.Time{}
+		}
 		l.failing.Store(place.Failures > 0)
 		for _, m := range messages {
 			l.note(m)
@@ -255,7 +260,7 @@ func (l *line) send(ctx context.Context, m Message) Result {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(linger, cancel) })
 	defer stop()
-	return l.r.Sender.Send(within, l.w, m)
+	return l.r.Sender.Send(within, l.w, &l.secret, m)
 }
 
 // failed counts a failed attempt, and gives a receiver up that says so or has failed for long.

@@ -66,12 +66,12 @@ func SecretText(secret [32]byte) string {
 
 // signatures returns the header with the signatures of a message: that of the secret, and that
 // of the former one while it counts.
-func signatures(w *pawl.Webhook, id string, at time.Time, body []byte) string {
-	s := signature(w.Secret, id, at, body)
-	if at.UnixMicro() < w.FormerUntil {
-		s += " " + signature(w.Former, id, at, body)
+func (s *Secrets) signatures(id string, at time.Time, body []byte) string {
+	all := signature(s.secret, id, at, body)
+	if at.UnixMicro() < s.until {
+		all += " " + signature(s.former, id, at, body)
 	}
-	return s
+	return all
 }
 
 func signature(secret [32]byte, id string, at time.Time, body []byte) string {

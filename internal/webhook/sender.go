@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/keyring"
 )
 
 // Config configures how webhooks are delivered. The zero value of each field is valid.
@@ -33,6 +34,9 @@ type Config struct {
 
 	// Poll is the interval between tries to become the process that delivers. Default 5 s.
 	Poll time.Duration
+
+	// Ring has the keys that encrypt secrets in the database. Default: they are stored as they are.
+	Ring *keyring.Ring
 
 	// Roots are the certificates that receivers' may be signed by. Default: those of the system.
 	Roots *x509.CertPool
@@ -85,11 +89,11 @@ type Result struct {
 }
 
 // Send makes one request. Only a status of 2xx is a delivery.
-func (s *Sender) Send(ctx context.Context, w *pawl.Webhook, m Message) Result {
+func (s *Sender) Send(ctx context.Context, w *pawl.Webhook, secrets *Secrets, m Message) Result {
 	r := Result{At: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	status, err := s.post(ctx, w, m, r.At)
+	status, err := s.post(ctx, w.URL, secrets, m, r.At)
 	r.Duration, r.Status = time.Since(r.At), status
 	switch {
 	case err != nil && ctx.Err() == context.DeadlineExceeded:
@@ -104,18 +108,18 @@ func (s *Sender) Send(ctx context.Context, w *pawl.Webhook, m Message) Result {
 	return r
 }
 
-func (s *Sender) post(ctx context.Context, w *pawl.Webhook, m Message, at time.Time) (status int, err error) {
-	loopback, err := CheckURL(w.URL)
+func (s *Sender) post(ctx context.Context, to string, secrets *Secrets, m Message, at time.Time) (status int, err error) {
+	loopback, err := CheckURL(to)
 	if err != nil {
 		return 0, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(m.Body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(m.Body))
 	if err != nil {
 		return 0, err
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "pawl-webhook", "webhook-id": m.ID,
-		"webhook-timestamp": strconv.FormatInt(at.Unix(), 10), "webhook-signature": signatures(w, m.ID, at, m.Body),
+		"webhook-timestamp": strconv.FormatInt(at.Unix(), 10), "webhook-signature": secrets.signatures(m.ID, at, m.Body),
 	} {
 		req.Header.Set(name, value)
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -11,9 +12,11 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/keyring"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -116,13 +119,13 @@ func TestHTTPS(t *testing.T) {
 	w := &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}
 	strict := NewSender(Config{})
 	defer strict.Close()
-	if r := strict.Send(t.Context(), w, Message{ID: "m"}); r.Delivered || !strings.Contains(r.Error, "certificate") {
+	if r := strict.Send(t.Context(), w, &Secrets{}, Message{ID: "m"}); r.Delivered || !strings.Contains(r.Error, "certificate") {
 		t.Errorf("with the certificates of the system: %+v", r)
 	}
 	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	known := NewSender(Config{Roots: roots})
 	defer known.Close()
-	if r := known.Send(t.Context(), w, Message{ID: "m"}); !r.Delivered || r.Status != http.StatusAccepted {
+	if r := known.Send(t.Context(), w, &Secrets{}, Message{ID: "m"}); !r.Delivered || r.Status != http.StatusAccepted {
 		t.Errorf("with its certificate: %+v", r)
 	}
 }
@@ -140,7 +143,7 @@ func TestLargeAnswers(t *testing.T) {
 	defer s.Close()
 	sender := NewSender(Config{Timeout: 5 * time.Second})
 	defer sender.Close()
-	if r := sender.Send(t.Context(), &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, Message{ID: "m"}); !r.Delivered || r.Duration > 4*time.Second {
+	if r := sender.Send(t.Context(), &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, &Secrets{}, Message{ID: "m"}); !r.Delivered || r.Duration > 4*time.Second {
 		t.Errorf("%+v", r)
 	}
 }
@@ -168,10 +171,10 @@ func TestSignature(t *testing.T) {
 func TestFormerSecret(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	w := &pawl.Webhook{Secret: [32]byte{1}, Former: [32]byte{2}, FormerUntil: now.Add(time.Second).UnixMicro()}
-	both := strings.Fields(signatures(w, "m", now, nil))
-	later := strings.Fields(signatures(w, "m", now.Add(time.Second), nil))
-	if len(both) != 2 || both[0] != signature(w.Secret, "m", now, nil) || both[1] != signature(w.Former, "m", now, nil) || len(later) != 1 {
+	w := &Secrets{secret: [32]byte{1}, former: [32]byte{2}, until: now.Add(time.Second).UnixMicro()}
+	both := strings.Fields(w.signatures("m", now, nil))
+	later := strings.Fields(w.signatures("m", now.Add(time.Second), nil))
+	if len(both) != 2 || both[0] != signature(w.secret, "m", now, nil) || both[1] != signature(w.former, "m", now, nil) || len(later) != 1 {
 		t.Errorf("%v, later %v", both, later)
 	}
 }
@@ -201,7 +204,7 @@ func TestSendEnds(t *testing.T) {
 	defer s.Close()
 	sender := NewSender(Config{Timeout: time.Hour})
 	defer sender.Close()
-	if r := sender.Send(ctx, &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, Message{ID: "m"}); r.Delivered {
+	if r := sender.Send(ctx, &pawl.Webhook{WebhookTarget: pawl.WebhookTarget{URL: s.URL}}, &Secrets{}, Message{ID: "m"}); r.Delivered {
 		t.Errorf("%+v", r)
 	}
 }
@@ -285,4 +288,43 @@ func TestALineThatEnds(t *testing.T) {
 			t.Errorf("a receiver that hangs had %v", took)
 		}
 	}
+}
+
+// TestEncryptEndsLinesAtOnce: receivers that hang hold the encryption of many secrets up once, and not
+// one after the other.
+func TestEncryptEndsLinesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ring, err := keyring.Parse(strings.Repeat("ab", keyring.KeySize))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewRunner(Config{Ring: ring})
+		n := 0
+		r.Encrypt = func(_ context.Context, id pawl.ID, _ int64, to Encrypted, _ string) error {
+			if keyring.KeyOf(to.Secret) == ring.First() {
+				n++
+			}
+			return nil
+		}
+		var all []*pawl.Webhook
+		for i := range 20 {
+			w := &pawl.Webhook{ID: pawl.ID{11: byte(i + 1)}, Secret: bytes.Repeat([]byte{byte(i + 1)}, keyring.SecretSize), Former: keyring.None(), Record: pawl.Record{State: lifecycle.WebhookActive}}
+			ctx, end := context.WithCancel(t.Context())
+			l := &line{w: w, end: end, done: make(chan struct{})}
+			go func() {
+				defer close(l.done)
+				<-ctx.Done()
+				time.Sleep(linger)
+			}()
+			all, r.lines[w.Key()] = append(all, w), l
+		}
+		began := time.Now()
+		if changed, err := r.encrypt(t.Context(), all); err != nil || !changed || n != len(all) || len(r.lines) != 0 {
+			t.Errorf("%d of %d are encrypted, %d lines are left, %v", n, len(all), len(r.lines), err)
+		}
+		if took := time.Since(began); took != linger {
+			t.Errorf("it took %v, want %v", took, linger)
+		}
+	})
 }

@@ -74,7 +74,7 @@ func typed[R any](list []*store.Column[R]) []column {
 
 var types = map[store.Kind]string{
 	store.KindNumber: "bigint", store.KindBool: "bool", store.KindText: "text",
-	store.KindHash: "bytea", store.KindUUID: "uuid", store.KindJSON: "text", store.KindTree: "bytea",
+	store.KindHash: "bytea", store.KindBlob: "bytea", store.KindUUID: "uuid", store.KindJSON: "text", store.KindTree: "bytea",
 }
 
 // The tables of the records.

@@ -144,11 +144,32 @@ func (d *diagnosis) connections() error {
 	var used, most int
 	err := d.conn.QueryRow(d.ctx, `select (select count(*) from pg_stat_activity where backend_type = 'client backend'),
   current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int`).Scan(&used, &most)
-	if err == nil {
-		d.Grade("connections", 100*float64(used)/float64(most), "", "%d of %d connections are in use", used, most)
+	if err != nil {
+		return err
 	}
-	return err
+	sum, processes, each := 0, 0, ""
+	err = d.rows(`select application_name, coalesce(host(min(client_addr)), 'the same machine'), count(*) from pg_stat_activity
+where backend_type = 'client backend' and application_name like 'pawl %' and pid <> pg_backend_pid() group by application_name order by 3 desc, 1`, func(rows pgx.Rows) error {
+		var name, host string
+		var n int
+		err := rows.Scan(&name, &host, &n)
+		if sum, processes = sum+n, processes+1; processes <= maxShown {
+			each += fmt.Sprintf("; %s from %s has %d", name, host, n)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if processes > maxShown {
+		each += fmt.Sprintf("; %d more have fewer", processes-maxShown)
+	}
+	d.Say("connections", health.SeverityOf("connections", 100*float64(used)/float64(most)), "", "%d of %d connections are in use, %d of them by processes of Pawl%s", used, most, sum, each)
+	return nil
 }
+
+// maxShown is of how many processes the connections are shown, those with the most first.
+const maxShown = 10
 
 func (d *diagnosis) sight() error {
 	var hidden int

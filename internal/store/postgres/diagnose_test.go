@@ -290,6 +290,34 @@ func connectTo(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
+// TestDiagnoseConnections: the connections of each process of Pawl are shown beside what the server
+// allows.
+func TestDiagnoseConnections(t *testing.T) {
+	t.Parallel()
+	a := fresh(t)
+	b, err := Open(t.Context(), a.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var shown string
+	for _, f := range Diagnose(t.Context(), a.cfg) {
+		if f.Check == "connections" {
+			shown = f.Measured
+		}
+	}
+	if !regexp.MustCompile(`^[0-9]+ of [0-9]+ connections are in use, [0-9]+ of them by processes of Pawl; pawl `).MatchString(shown) {
+		t.Errorf("shown: %s", shown)
+	}
+	if named := strings.Count(shown, " has "); named < maxShown { // the processes of other tests, if there are many
+		for _, db := range []*DB{a, b} {
+			if !regexp.MustCompile(regexp.QuoteMeta(db.application()) + ` from [^;]+ has [1-9]`).MatchString(shown) {
+				t.Errorf("%s is not among: %s", db.application(), shown)
+			}
+		}
+	}
+}
+
 // TestDiagnoseSettings: the server of these tests writes nothing to the disk.
 func TestDiagnoseSettings(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,8 @@ func writeColumns[R any](r *rows, list []*store.Column[R], v *R) (err error) {
 			r.text(*c.Text(v))
 		case store.KindHash, store.KindUUID:
 			r.blob(c.Bytes(v))
+		case store.KindBlob:
+			r.blob(append([]byte{}, *c.Blob(v)...)) // not nil, which would be NULL
 		case store.KindTree:
 			r.blob(store.EncodeTree(*c.Tree(v)))
 		case store.KindJSON:
@@ -45,6 +47,8 @@ func readColumns[R any](c *cursor, list []*store.Column[R], v *R) {
 			*col.Text(v) = c.text()
 		case store.KindHash, store.KindUUID:
 			c.fixed(col.Bytes(v))
+		case store.KindBlob:
+			*col.Blob(v) = c.blob()
 		case store.KindTree:
 			if err := col.Decode(v, c.next()); err != nil {
 				c.fail("%w", err)

@@ -236,6 +236,8 @@ func writeColumns[R any](r *row, list []*store.Column[R], v *R) {
 			r.text(*c.Text(v))
 		case store.KindHash, store.KindUUID:
 			r.blob(c.Bytes(v))
+		case store.KindBlob:
+			r.blob(*c.Blob(v))
 		case store.KindTree:
 			r.bytes(store.EncodeTree(*c.Tree(v)))
 		case store.KindJSON:
@@ -263,6 +265,8 @@ func readColumns[R any](c *columns, list []*store.Column[R], v *R) {
 			*col.Text(v) = c.text()
 		case store.KindHash, store.KindUUID:
 			c.fixed(col.Bytes(v))
+		case store.KindBlob:
+			*col.Blob(v) = c.blob()
 		case store.KindTree:
 			if err := col.Decode(v, c.blob()); err != nil {
 				c.fail("tree", err)

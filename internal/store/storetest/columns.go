@@ -325,6 +325,8 @@ func vary[R any](kind string, r *R, name string) {
 	switch old := v.Interface().(type) {
 	case bool:
 		v.SetBool(!old)
+	case []byte:
+		v.SetBytes(fmt.Appendf(nil, "%s %d", name, len(old)))
 	case json.RawMessage:
 		v.SetBytes(fmt.Appendf(nil, `{"%s":%d}`, name, len(old)+1))
 	case *pawl.Failure:

@@ -24,7 +24,7 @@ var webhookTests = []test{
 
 // webhook returns a webhook with a value in every field.
 func (e *env) webhook(now int64, name string) *pawl.Webhook {
-	return &pawl.Webhook{ID: e.mint.ID(now), Name: name, Workspace: "w", Begin: "1.2.3", Secret: [32]byte{1, 31: 2}, Former: [32]byte{3, 31: 4}, FormerUntil: 1 << 60,
+	return &pawl.Webhook{ID: e.mint.ID(now), Name: name, Workspace: "w", Begin: "1.2.3", Secret: []byte{1, 68: 2}, Former: []byte{3, 31: 4}, FormerUntil: 1 << 60,
 		WebhookTarget: pawl.WebhookTarget{URL: "https://example.com/" + name, Job: "j_1", Machines: []string{"job", "step"}, Events: []machine.Event{"success"}}}
 }
 
@@ -60,7 +60,7 @@ func (e *env) moveWebhook(w *pawl.Webhook, event machine.Event) (now *pawl.Webho
 
 func webhooksComeBack(e *env) {
 	e.sameWebhook(e.addWebhook("full", nil))
-	e.sameWebhook(e.addWebhook("bare", func(w *pawl.Webhook) { *w = pawl.Webhook{ID: w.ID, Name: "bare"} }))
+	e.sameWebhook(e.addWebhook("bare", func(w *pawl.Webhook) { *w = pawl.Webhook{ID: w.ID, Name: "bare", Secret: []byte{}, Former: []byte{}} }))
 	e.sameWebhook(e.moveWebhook(e.addWebhook("paused", nil), lifecycle.WebhookPause))
 }
 
