@@ -107,10 +107,9 @@ func (w *Worker) heed(n news) {
 	switch {
 	case n.worker != w.key():
 	case lifecycle.Worker.Ended(n.state):
-		w.ended()
-		w.poll = true
+		w.fail(link.ErrWorkerEnded)
 	case n.work && n.state != lifecycle.WorkerPaused:
-		w.poll = true
+		w.want()
 	}
 }
 

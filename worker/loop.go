@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -141,9 +142,17 @@ type Worker struct {
 	pace    pace
 	folders *folders // of jobs; nil: there are none
 
-	turn    sync.Mutex // held by the goroutine that visits the engine; guards what follows
+	most   int           // visits under way at once
+	enough atomic.Int64  // so many results make a visit beside one under way
+	ample  chan struct{} // buffer 1: there are so many
+
+	turn    sync.Mutex // guards what follows; held to prepare a visit and to settle it, not during its exchange
+	visits  []*visit   // under way
+	left    bool       // the loop has left what is to be done to them
 	outbox  []link.Report
 	poll    bool           // there may be something in the queue
+	wants   int            // how often there was a reason to poll
+	deep    bool           // the last visit that looked found as much as it asked for
 	looked  time.Time      // when it last checked whether it hears of that
 	trouble error          // of the last visit, for the loop to handle before the next
 	owed    int            // steps that were claimed since the queue went first
@@ -187,10 +196,10 @@ func New(l Linker, c Config) (*Worker, error) {
 	}
 	w := &Worker{config: c, link: l.Link(), log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
-		news:    make(chan news, 1), look: make(chan struct{}, 1), poll: true,
+		news:    make(chan news, 1), look: make(chan struct{}, 1), ample: make(chan struct{}, 1), poll: true,
 		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
 	maps.Copy(w.handlers, c.Handlers)
-	w.slots = w.free
+	w.slots, w.most = w.free, w.link.Overlap()
 	return w, nil
 }
 
@@ -253,6 +262,9 @@ func (w *Worker) start(ctx context.Context) error {
 	w.beats.Go(w.beat)
 	w.beats.Go(w.follow)
 	w.beats.Go(func() { w.folders.tidy(w.life) })
+	if w.most > 1 {
+		w.beats.Go(w.visitBeside)
+	}
 	go w.loop()
 	return nil
 }
@@ -365,15 +377,21 @@ func (w *Worker) loop() {
 	defer poll.Stop()
 	for {
 		draining := w.draining()
-		if w.visitAll(draining) {
+		over, under := w.visitAll(draining)
+		if over {
 			w.finish()
 			return
 		}
+		results := w.results
+		if under {
+			results = nil
+		}
 		select {
-		case r := <-w.results:
+		case r := <-results:
 			w.turn.Lock()
 			w.outbox = append(w.outbox, w.finished(r))
 			w.turn.Unlock()
+		case <-w.ample:
 		case <-w.look:
 		case <-w.offer.Bell():
 		case <-w.offer.Work(): // read with turn held
@@ -512,7 +530,7 @@ func (w *Worker) perform(c *claim) (r link.Report) {
 		w.pace.ran(time.Since(began))
 		r.Step, r.Claim, r.Actor = c.Step.StepKey, c.Step.Claims, c.actor
 		if ended {
-			w.results <- r
+			w.hand(r)
 		}
 	}()
 	w.attempt(c.ctx, c, &r)
@@ -526,10 +544,14 @@ func (w *Worker) perform(c *claim) (r link.Report) {
 // longer than a short step.
 func (w *Worker) report(r link.Report) (next *claim) {
 	if w.busy() > 1 || w.draining() || !w.turn.TryLock() {
-		w.results <- r
+		w.hand(r)
 		return nil
 	}
 	defer w.turn.Unlock()
+	if len(w.visits) > 0 {
+		w.hand(r)
+		return nil
+	}
 	w.outbox = append(w.outbox, w.finished(r))
 	if w.trouble == nil && w.due(false) {
 		assigned := w.visit(false)
@@ -542,12 +564,17 @@ func (w *Worker) report(r link.Report) (next *claim) {
 		}
 	}
 	if w.trouble != nil || w.due(false) {
-		select {
-		case w.look <- struct{}{}: // the loop visits
-		default:
-		}
+		w.alert() // the loop visits
 	}
 	return next
+}
+
+// hand leaves a report to the next visit, and starts one beside that under way if there are enough.
+func (w *Worker) hand(r link.Report) {
+	w.results <- r
+	if int64(len(w.results)) >= w.enough.Load() {
+		w.tellAmple()
+	}
 }
 
 // attempt runs a handler and stores the outcome in r.

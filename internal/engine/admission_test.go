@@ -160,7 +160,7 @@ func TestWhoIsAdmitted(t *testing.T) { // T3
 	} {
 		e := new(Engine)
 		worker := &pawl.Worker{Capacity: 10, Routes: []rowkey.Route{route}}
-		e.offers.list = []*Slots{{worker: worker, slots: tt.world.slots, visiting: !tt.world.away}}
+		e.offers.list = []*Slots{{worker: worker, slots: tt.world.slots, visits: map[bool]int{false: 1}[tt.world.away]}}
 		e.offers.waiting = tt.world.waiting
 		batch := []*group{{cmds: []command{&claim{worker: worker, free: tt.world.freed}}}}
 		var later []*group

@@ -21,7 +21,8 @@ import (
 //
 // That holds because a slot is offered (Add, lend) only while the worker's bell has not
 // rung since its last scan of the queue began, and only if that scan found everything there
-// was, and less than it asked for.
+// was, and less than it asked for. While a scan is under way, only the commit of that scan may
+// offer slots, and with two of them neither may: each has silenced the bell for what it may find.
 //
 // A commit of this process that leaves something in the queue rings the bell, which ends
 // the offer, before the callers of the commit return; hints of other processes ring it too.
@@ -41,13 +42,14 @@ type Slots struct {
 	mu           sync.Mutex
 	slots        int  // that may be taken
 	taken        int  // by commits under way
-	rung         bool // the work bell has rung, and the worker has not heard it yet
+	rung         bool // the work bell has rung since the last scan of the queue began
 	unsure       bool // its last scan skipped rows that others had locked
 	pause        time.Duration
 	again        *time.Timer // rings the work bell after that pause; nil until the first pause
 	withdrawn    bool
-	visiting     bool          // a visit with free slots is under way
-	active       time.Time     // when its visit began or ended, or it was last given something
+	visits       int           // under way, with free slots
+	scans        int           // those of them that scan the queue
+	active       time.Time     // when a visit began or ended, or it was last given something
 	expectedIdle time.Duration // time after active within which it is expected back
 }
 
@@ -113,14 +115,23 @@ func (o *Slots) Withdraw() {
 	delete(o.offers.busy, o.worker.Key())
 }
 
-// Add offers that many more slots, unless the worker has yet to scan the queue.
-func (o *Slots) Add(slots int) {
+// Add offers that many more slots, unless the worker has yet to scan the queue, or a scan is
+// under way.
+func (o *Slots) Add(slots int) { o.add(slots, 0) }
+
+// add is Add after a visit; scans is 1 if it has scanned the queue itself.
+func (o *Slots) add(slots, scans int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.rung && !o.unsure {
+	if o.empty(scans) {
 		o.slots += slots
 	}
 }
+
+// empty reports whether nothing is in the queue, as far as is known: no bell has rung, and no
+// other scan than that of the caller, who counts as scans, may just find something. It requires
+// the lock.
+func (o *Slots) empty(scans int) bool { return !o.rung && !o.unsure && o.scans <= scans }
 
 // Close prevents slots from being taken until Add.
 func (o *Slots) Close() {
@@ -146,16 +157,14 @@ func (o *Slots) Unreserved(free func() int) int {
 }
 
 // Work returns the worker's bell for work that may be ready to claim. Receiving from it
-// does not count as hearing it; until Hear nothing is offered.
+// does not count as hearing it; until the next scan of the queue begins nothing is offered.
 func (o *Slots) Work() <-chan struct{} { return o.work.c }
 
-// Hear reports whether the bell has rung since it was last heard.
-func (o *Slots) Hear() bool {
+// Rung reports whether that bell has rung since the last scan of the queue began.
+func (o *Slots) Rung() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	rung := o.rung
-	o.rung = false
-	return rung
+	return o.rung
 }
 
 // Bell returns a bell that rings when a slot that was taken is given back.
@@ -173,11 +182,11 @@ func (o *Slots) take() bool {
 }
 
 // lend takes a slot that the worker's own visit has left free in this transaction, unless
-// something has entered the queue.
-func (o *Slots) lend() bool {
+// something has entered the queue. scans is 1 if the visit has scanned it.
+func (o *Slots) lend(scans int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.rung || o.unsure {
+	if !o.empty(scans) {
 		return false
 	}
 	o.taken++
@@ -258,12 +267,17 @@ type handoff struct {
 type spare struct {
 	of    *Slots
 	slots int
+	scans int // 1 if the visit has scanned the queue
 }
 
 // spare lets submissions in the same commit use slots of a worker of this process.
-func (e *Engine) spare(t *tx, worker rowkey.Worker, slots int) {
-	if o := e.offers.of(worker); o != nil && slots > 0 {
-		t.spare = append(t.spare, spare{o, slots})
+func (e *Engine) spare(t *tx, c *claim, slots int) {
+	o, scans := e.offers.of(c.worker.Key()), 1
+	if c.skipQueue {
+		scans = 0
+	}
+	if o != nil && slots > 0 {
+		t.spare = append(t.spare, spare{o, slots, scans})
 	}
 }
 
@@ -333,7 +347,7 @@ func (s *offers) of(worker rowkey.Worker) *Slots {
 // takeSlot takes a slot of an offer, preferably one that is spare in this transaction.
 func (t *tx) takeSlot(o *Slots) bool {
 	for i := range t.spare {
-		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend() {
+		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend(s.scans) {
 			s.slots--
 			return true
 		}

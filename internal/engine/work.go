@@ -73,6 +73,13 @@ func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) link.Assi
 		Isolation: def.Node(s.Ord.Node()).Isolation, Known: job}
 }
 
+// maxOverlap is how many exchanges of one worker are worth having under way: the next ones wait for
+// the processors.
+const maxOverlap = 2
+
+// Overlap returns how many exchanges of one worker the lanes can commit side by side.
+func (e *Engine) Overlap() int { return min(e.cfg.Lanes, maxOverlap) }
+
 // Exchange reports and claims in one commit (T3): the outcomes are stored and applied, and
 // the steps that become ready may be among the assignments. A report that comes too late is
 // kept as a refused fact, without an error. If the worker has ended, the reports are kept
@@ -92,9 +99,8 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 	if len(cmds) == 0 {
 		return nil, nil
 	}
-	e.offers.visit(&x, true)
+	defer e.offers.visit(&x)()
 	errs, err := e.committer.do(ctx, cmds...)
-	e.offers.visit(&x, false)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +241,7 @@ func (c *claim) decide(t *tx) error {
 		}
 	}
 	if c.emptied() {
-		c.e.spare(t, w.Key(), c.free-len(c.assigned)) // last, since it cannot be undone
+		c.e.spare(t, c, c.free-len(c.assigned)) // last, since it cannot be undone
 	}
 	return nil
 }

@@ -1,0 +1,465 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// A desk is a link with room for two exchanges at a time, to each of which the test replies. Its
+// steps end when the test says so.
+type desk struct {
+	link.Worker
+	t        *testing.T
+	capacity int
+	calls    chan *call
+	ends     chan struct{} // one for each step that ends
+
+	running atomic.Int64
+	begun   atomic.Int64
+
+	mu         sync.Mutex
+	registered []*link.Predecessor
+	claims     int // the last ord of a step
+	reported   map[link.Stop]int
+	offered    int // slots that are lent
+	adds       int
+	rung       bool
+	work, bell chan struct{}
+}
+
+// A call is an exchange that waits for its reply.
+type call struct {
+	link.Exchange
+	reply chan reply
+}
+
+type reply struct {
+	assigned []link.Assignment
+	err      error
+}
+
+func (d *desk) Exchange(_ context.Context, x link.Exchange) ([]link.Assignment, error) {
+	c := &call{x, make(chan reply)}
+	d.calls <- c
+	r := <-c.reply
+	return r.assigned, r.err
+}
+
+func (d *desk) Overlap() int                           { return 2 }
+func (d *desk) Hears() bool                            { return true }
+func (d *desk) Stops() <-chan struct{}                 { return nil }
+func (d *desk) Followed(context.Context) (bool, error) { return true, nil }
+
+func (d *desk) Register(_ context.Context, r link.Registration) (*pawl.Worker, func(), error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.registered = append(d.registered, r.Before)
+	w := r.Worker
+	w.ID = pawl.MakeID(time.Now(), uint32(len(d.registered)), 0)
+	return &w, func() {}, nil
+}
+
+func (d *desk) LendSlots(*pawl.Worker, func(*link.Assignment)) link.Slots { return &lent{d} }
+
+func (d *desk) Beat(context.Context, link.Pulse) (*link.Pulsed, error) {
+	return &link.Pulsed{State: lifecycle.WorkerRunning}, nil
+}
+
+func (d *desk) MoveWorker(context.Context, rowkey.Worker, machine.Event, decide.Note) error {
+	return nil
+}
+
+func (d *desk) WorkerEnd(context.Context, rowkey.Worker) (link.WorkerEnd, error) {
+	return link.WorkerEnd{Reason: "it was silent"}, nil
+}
+
+// StepInput runs the step.
+func (d *desk) StepInput(ctx context.Context, _ *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
+	d.begun.Add(1)
+	if n := d.running.Add(1); int(n) > d.capacity {
+		d.t.Errorf("%d steps run at once", n)
+	}
+	defer d.running.Add(-1)
+	select {
+	case <-d.ends:
+	case <-ctx.Done():
+	}
+	return nil, &pawl.Failure{Class: "ended"}, nil
+}
+
+// lent are the slots of the worker of a desk.
+type lent struct{ *desk }
+
+func (s *lent) Add(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offered, s.adds = s.offered+n, s.adds+1
+}
+func (s *lent) Close()                   { s.set(func() { s.offered = 0 }) }
+func (s *lent) Withdraw()                { s.Close() }
+func (s *lent) Work() <-chan struct{}    { return s.work }
+func (s *lent) Bell() <-chan struct{}    { return s.bell }
+func (s *lent) Rung() (rung bool)        { s.set(func() { rung = s.rung }); return rung }
+func (s *lent) Reserved() (reserved int) { s.set(func() { reserved = s.offered }); return reserved }
+
+func (s *lent) Unreserved(free func() int) (n int) {
+	s.set(func() { n = max(free()-s.offered, 0) })
+	return n
+}
+
+func (d *desk) set(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+// atDesk runs a test with a worker at a desk. Its first exchange is still to come.
+func atDesk(t *testing.T, capacity int, test func(*testing.T, *desk, *Worker)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t, capacity: capacity, calls: make(chan *call), ends: make(chan struct{}, 10_000),
+			work: make(chan struct{}, 1), bell: make(chan struct{}, 1), reported: make(map[link.Stop]int)}
+		w, err := Start(t.Context(), linked{d}, Config{Capacity: capacity, Handlers: map[string]Handler{"h": func(context.Context, *Task) Result { return Result{} }}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, d, w)
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		go func() {
+			for range d.begun.Load() {
+				d.ends <- struct{}{}
+			}
+			for {
+				select {
+				case c := <-d.calls:
+					d.accept(c)
+					c.reply <- reply{}
+				case <-w.Over():
+					return
+				}
+			}
+		}()
+		if err := w.Drain(over); err != nil {
+			t.Error(err)
+		}
+		for c, n := range d.reported {
+			if n != 1 {
+				t.Errorf("claim %v was accepted %d times", c, n)
+			}
+		}
+	})
+}
+
+// next returns the next exchange.
+func (d *desk) next() *call {
+	d.t.Helper()
+	synctest.Wait()
+	select {
+	case c := <-d.calls:
+		return c
+	default:
+		d.t.Fatal("no exchange begins")
+		return nil
+	}
+}
+
+// none checks that no exchange begins.
+func (d *desk) none(why string) {
+	d.t.Helper()
+	synctest.Wait()
+	select {
+	case c := <-d.calls:
+		d.t.Fatalf("an exchange with %d reports and %d free slots began, though %s", len(c.Reports), c.Free, why)
+	default:
+	}
+}
+
+// accept counts the reports of an exchange as committed.
+func (d *desk) accept(c *call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range c.Reports {
+		d.reported[link.Stop{StepKey: r.Step, Claim: r.Claim}]++
+	}
+}
+
+// assign accepts an exchange and assigns n steps, each of a job of its own or all of one job.
+func (d *desk) assign(c *call, n int, job rowkey.Job) {
+	d.accept(c)
+	c.reply <- reply{assigned: d.steps(n, job)}
+}
+
+func (d *desk) steps(n int, job rowkey.Job) (list []link.Assignment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for range n {
+		d.claims++
+		of := job
+		if of == 0 {
+			of = rowkey.Job(1000 + d.claims)
+		}
+		list = append(list, link.Assignment{Step: link.Claimed{StepKey: pawl.StepKey{Job: of, Ord: pawl.MakeOrd(1, d.claims)}, Claims: 1}})
+	}
+	return list
+}
+
+// end ends steps.
+func (d *desk) end(n int) {
+	for range n {
+		d.ends <- struct{}{}
+	}
+	synctest.Wait()
+}
+
+// fill lets the worker claim all that it can, and returns when all its slots are in use.
+func (d *desk) fill(job rowkey.Job) {
+	for d.begun.Load() < int64(d.capacity) {
+		c := d.next()
+		d.assign(c, c.Free, job)
+		synctest.Wait()
+	}
+}
+
+// TestASecondVisitBegins once enough has ended while the first is under way, and not before. Each
+// takes at most its share, so that neither waits for the other.
+func TestASecondVisitBegins(t *testing.T) { // T3
+	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
+		first := d.next()
+		if first.Free != 50 {
+			t.Fatalf("the first exchange asks for %d steps; want 50 of 100, for a second one beside it", first.Free)
+		}
+		d.assign(first, 50, 0)
+		d.fill(0)
+		d.end(1)
+		a := d.next()
+		if len(a.Reports) != 1 || a.Free != 1 {
+			t.Fatalf("%d reports, %d free slots", len(a.Reports), a.Free)
+		}
+		d.end(minBeside - 1)
+		d.none("too little has ended for a second one")
+		d.end(1)
+		b := d.next()
+		if len(b.Reports) != minBeside || b.Free != minBeside {
+			t.Fatalf("%d reports, %d free slots beside the first", len(b.Reports), b.Free)
+		}
+		d.end(70)
+		d.none("two are under way")
+		d.assign(a, a.Free, 0)
+		a = d.next()
+		if len(a.Reports) != 50 || a.Free != 50 {
+			t.Fatalf("%d reports, %d free slots; want the share of one of two", len(a.Reports), a.Free)
+		}
+		d.assign(b, b.Free, 0)
+		b = d.next()
+		if len(b.Reports) != 20 || b.Free != 20 {
+			t.Fatalf("%d reports, %d free slots; want what the other left", len(b.Reports), b.Free)
+		}
+		d.assign(b, b.Free, 0)
+		d.assign(a, a.Free, 0)
+	})
+}
+
+// TestReportsOfOneJobShareAVisit: what belongs to a job that another visit reports for waits for
+// that visit, since its commit would.
+func TestReportsOfOneJobShareAVisit(t *testing.T) { // T3
+	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
+		const wide = rowkey.Job(7)
+		d.fill(wide)
+		d.end(1)
+		a := d.next()
+		d.end(90)
+		d.none("all of it belongs to the job of the first")
+		d.assign(a, a.Free, 0)
+		if b := d.next(); len(b.Reports) != 90 {
+			t.Errorf("%d reports of one job; want all 90", len(b.Reports))
+		} else {
+			d.assign(b, 0, 0)
+		}
+	})
+}
+
+// TestReportsAreSentAgainBesideAnotherVisit: reports that failed are sent again, once each, when
+// the other visit has ended.
+func TestReportsAreSentAgainBesideAnotherVisit(t *testing.T) { // T10, T5
+	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
+		d.fill(0)
+		d.end(1)
+		a := d.next()
+		d.end(20)
+		b := d.next()
+		sent := claimsOf(a.Reports)
+		a.reply <- reply{err: &link.CommitError{Err: &pawl.Error{Kind: pawl.Unavailable, Message: "away"}}}
+		d.end(20)
+		d.none("the other is under way and the database may be away")
+		d.assign(b, 20, 0)
+		d.none("the worker pauses after the error")
+		time.Sleep(200 * time.Millisecond)
+		again := d.next()
+		if got := claimsOf(again.Reports); len(got) < len(sent) || !slices.Equal(got[:len(sent)], sent) {
+			t.Errorf("sent again: %v; want first %v", got, sent)
+		}
+		d.assign(again, 0, 0)
+	})
+}
+
+// TestAnEndedWorkerRunsNothingOfItsOtherVisit: when a visit says that the worker has ended, it
+// registers anew only after the other visit has ended; what that brings is not run, and is among
+// the claims whose losses are taken back.
+func TestAnEndedWorkerRunsNothingOfItsOtherVisit(t *testing.T) { // J1, T7
+	atDesk(t, 100, func(t *testing.T, d *desk, w *Worker) {
+		d.fill(0)
+		d.end(1)
+		a := d.next()
+		d.end(20)
+		b := d.next()
+		begun, old := d.begun.Load(), w.ID()
+		reports := claimsOf(append(slices.Clone(a.Reports), b.Reports...))
+		a.reply <- reply{err: link.ErrWorkerEnded}
+		synctest.Wait()
+		if w.ID() != old {
+			t.Fatal("the worker has registered anew while a visit of its old record was under way")
+		}
+		late := d.steps(20, 0)
+		b.reply <- reply{assigned: late}
+		synctest.Wait()
+		if w.ID() == old {
+			t.Fatal("the worker has not registered anew")
+		}
+		if n := d.begun.Load(); n != begun {
+			t.Errorf("%d steps that the old record had claimed were begun", n-begun)
+		}
+		before := d.registered[1]
+		for _, a := range late {
+			if !slices.Contains(before.Claims, a.Step) {
+				t.Errorf("%v is not among the claims of the predecessor", a.Step.StepKey)
+			}
+		}
+		for _, c := range reports[:1] { // the other commit stands
+			if !slices.ContainsFunc(before.Claims, func(x link.Claimed) bool { return x.StepKey == c.StepKey }) {
+				t.Errorf("the report of %v, which came too late, is not among the claims of the predecessor", c.StepKey)
+			}
+		}
+	})
+}
+
+// TestBothVisitsSayThatTheWorkerHasEnded: it registers anew once.
+func TestBothVisitsSayThatTheWorkerHasEnded(t *testing.T) { // J1
+	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
+		d.fill(0)
+		d.end(1)
+		a := d.next()
+		d.end(20)
+		b := d.next()
+		a.reply <- reply{err: link.ErrWorkerEnded}
+		b.reply <- reply{err: link.ErrWorkerEnded}
+		c := d.next() // of the new record
+		if n := len(d.registered); n != 2 {
+			t.Errorf("registered %d times; want 2", n)
+		}
+		if len(d.registered[1].Claims) != 100 {
+			t.Errorf("the predecessor had %d claims; want 100", len(d.registered[1].Claims))
+		}
+		d.assign(c, 0, 0)
+	})
+}
+
+// TestADrainWaitsForBothVisits: a worker that drains runs what its visits bring, and is over when
+// all that is reported.
+func TestADrainWaitsForBothVisits(t *testing.T) { // T3, J1
+	atDesk(t, 100, func(t *testing.T, d *desk, w *Worker) {
+		d.fill(0)
+		d.end(1)
+		a := d.next()
+		d.end(20)
+		b := d.next()
+		d.end(79)
+		done := make(chan error, 1)
+		go func() { done <- w.Drain(context.Background()) }()
+		synctest.Wait()
+		d.assign(a, 0, 0)
+		c := d.next()
+		if c.Free != 0 {
+			t.Errorf("a worker that drains asks for %d steps", c.Free)
+		}
+		d.assign(c, 0, 0)
+		for synctest.Wait(); len(d.reported) < 80; synctest.Wait() {
+			d.assign(d.next(), 0, 0)
+		}
+		select {
+		case <-done:
+			t.Fatal("the drain has ended before the second visit")
+		default:
+		}
+		d.assign(b, 2, 0)
+		d.none("two steps run")
+		d.end(2)
+		for range 2 { // the first may report before the second has ended
+			if synctest.Wait(); len(d.reported) < 102 {
+				d.assign(d.next(), 0, 0)
+			}
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNoSlotIsLentBesideALook: slots are lent when the last visit that looks into the queue has
+// ended and found it empty, and never so many that more steps could run than the capacity.
+func TestNoSlotIsLentBesideALook(t *testing.T) { // T3, J7
+	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
+		d.fill(0)
+		d.end(1)
+		a := d.next()
+		d.end(minBeside)
+		b := d.next()
+		if a.SkipQueue || b.SkipQueue {
+			t.Fatal("a visit does not look into a long queue")
+		}
+		d.assign(a, 0, 0) // the queue is empty
+		synctest.Wait()
+		if d.adds != 0 {
+			t.Fatal("slots are lent while the other visit looks into the queue")
+		}
+		d.assign(b, 0, 0)
+		synctest.Wait()
+		if d.offered != 17 {
+			t.Fatalf("%d slots are lent; want those of the 17 steps that have ended", d.offered)
+		}
+		d.end(1)
+		c := d.next()
+		if !c.SkipQueue || c.Free != 1 {
+			t.Errorf("the visit looks into an empty queue, or asks for %d steps", c.Free)
+		}
+		d.set(func() { d.rung, d.offered = true, 0 })
+		d.work <- struct{}{}
+		synctest.Wait()
+		d.assign(c, 0, 0)
+		look := d.next()
+		if look.SkipQueue || look.Free != 18 {
+			t.Errorf("the next visit does not look into the queue, or asks for %d steps; want 18", look.Free)
+		}
+		d.set(func() { d.rung = false })
+		d.end(3) // too few for a second visit
+		d.assign(look, 0, 0)
+		last := d.next()
+		d.assign(last, 0, 0)
+		synctest.Wait()
+		if d.offered != 21 {
+			t.Errorf("%d slots are lent; want 21", d.offered)
+		}
+	})
+}
