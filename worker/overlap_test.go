@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,10 +12,14 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/sqlite"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // A desk is a link with room for two exchanges at a time, to each of which the test replies. Its
@@ -233,8 +238,8 @@ func (d *desk) fill(job rowkey.Job) {
 	}
 }
 
-// TestASecondVisitBegins once enough has ended while the first is under way, and not before. Each
-// takes at most its share, so that neither waits for the other.
+// TestASecondVisitBegins when half of the slots have something to report while the first is under
+// way, and not before. Each takes at most half.
 func TestASecondVisitBegins(t *testing.T) { // T3
 	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
 		first := d.next()
@@ -248,26 +253,29 @@ func TestASecondVisitBegins(t *testing.T) { // T3
 		if len(a.Reports) != 1 || a.Free != 1 {
 			t.Fatalf("%d reports, %d free slots", len(a.Reports), a.Free)
 		}
-		d.end(minBeside - 1)
+		d.end(49)
 		d.none("too little has ended for a second one")
 		d.end(1)
 		b := d.next()
-		if len(b.Reports) != minBeside || b.Free != minBeside {
+		if len(b.Reports) != 50 || b.Free != 50 {
 			t.Fatalf("%d reports, %d free slots beside the first", len(b.Reports), b.Free)
 		}
-		d.end(70)
+		d.end(49)
 		d.none("two are under way")
-		d.assign(a, a.Free, 0)
-		a = d.next()
-		if len(a.Reports) != 50 || a.Free != 50 {
-			t.Fatalf("%d reports, %d free slots; want the share of one of two", len(a.Reports), a.Free)
-		}
 		d.assign(b, b.Free, 0)
+		d.none("too little has ended for a second one")
+		d.end(21)
 		b = d.next()
-		if len(b.Reports) != 20 || b.Free != 20 {
-			t.Fatalf("%d reports, %d free slots; want what the other left", len(b.Reports), b.Free)
+		if len(b.Reports) != 50 || b.Free != 50 {
+			t.Fatalf("%d reports, %d free slots; want the share of one of two", len(b.Reports), b.Free)
 		}
+		d.assign(a, a.Free, 0)
+		d.none("too little has ended for a second one")
 		d.assign(b, b.Free, 0)
+		a = d.next()
+		if len(a.Reports) != 20 || a.Free != 20 {
+			t.Fatalf("%d reports, %d free slots; want what the others left", len(a.Reports), a.Free)
+		}
 		d.assign(a, a.Free, 0)
 	})
 }
@@ -298,13 +306,13 @@ func TestReportsAreSentAgainBesideAnotherVisit(t *testing.T) { // T10, T5
 		d.fill(0)
 		d.end(1)
 		a := d.next()
-		d.end(20)
+		d.end(50)
 		b := d.next()
 		sent := claimsOf(a.Reports)
 		a.reply <- reply{err: &link.CommitError{Err: &pawl.Error{Kind: pawl.Unavailable, Message: "away"}}}
-		d.end(20)
+		d.end(50)
 		d.none("the other is under way and the database may be away")
-		d.assign(b, 20, 0)
+		d.assign(b, 50, 0)
 		d.none("the worker pauses after the error")
 		time.Sleep(200 * time.Millisecond)
 		again := d.next()
@@ -323,7 +331,7 @@ func TestAnEndedWorkerRunsNothingOfItsOtherVisit(t *testing.T) { // J1, T7
 		d.fill(0)
 		d.end(1)
 		a := d.next()
-		d.end(20)
+		d.end(50)
 		b := d.next()
 		begun, old := d.begun.Load(), w.ID()
 		reports := claimsOf(append(slices.Clone(a.Reports), b.Reports...))
@@ -332,7 +340,7 @@ func TestAnEndedWorkerRunsNothingOfItsOtherVisit(t *testing.T) { // J1, T7
 		if w.ID() != old {
 			t.Fatal("the worker has registered anew while a visit of its old record was under way")
 		}
-		late := d.steps(20, 0)
+		late := d.steps(50, 0)
 		b.reply <- reply{assigned: late}
 		synctest.Wait()
 		if w.ID() == old {
@@ -361,7 +369,7 @@ func TestBothVisitsSayThatTheWorkerHasEnded(t *testing.T) { // J1
 		d.fill(0)
 		d.end(1)
 		a := d.next()
-		d.end(20)
+		d.end(50)
 		b := d.next()
 		a.reply <- reply{err: link.ErrWorkerEnded}
 		b.reply <- reply{err: link.ErrWorkerEnded}
@@ -383,27 +391,25 @@ func TestADrainWaitsForBothVisits(t *testing.T) { // T3, J1
 		d.fill(0)
 		d.end(1)
 		a := d.next()
-		d.end(20)
+		d.end(50)
 		b := d.next()
-		d.end(79)
+		d.end(49)
 		done := make(chan error, 1)
 		go func() { done <- w.Drain(context.Background()) }()
 		synctest.Wait()
 		d.assign(a, 0, 0)
-		c := d.next()
-		if c.Free != 0 {
-			t.Errorf("a worker that drains asks for %d steps", c.Free)
-		}
-		d.assign(c, 0, 0)
-		for synctest.Wait(); len(d.reported) < 80; synctest.Wait() {
-			d.assign(d.next(), 0, 0)
-		}
+		d.none("the other one is under way")
 		select {
 		case <-done:
 			t.Fatal("the drain has ended before the second visit")
 		default:
 		}
 		d.assign(b, 2, 0)
+		c := d.next()
+		if len(c.Reports) != 49 || c.Free != 0 {
+			t.Errorf("%d reports, and the worker asks for %d steps; want 49, and none while it drains", len(c.Reports), c.Free)
+		}
+		d.assign(c, 0, 0)
 		d.none("two steps run")
 		d.end(2)
 		for range 2 { // the first may report before the second has ended
@@ -424,7 +430,7 @@ func TestNoSlotIsLentBesideALook(t *testing.T) { // T3, J7
 		d.fill(0)
 		d.end(1)
 		a := d.next()
-		d.end(minBeside)
+		d.end(50)
 		b := d.next()
 		if a.SkipQueue || b.SkipQueue {
 			t.Fatal("a visit does not look into a long queue")
@@ -436,8 +442,8 @@ func TestNoSlotIsLentBesideALook(t *testing.T) { // T3, J7
 		}
 		d.assign(b, 0, 0)
 		synctest.Wait()
-		if d.offered != 17 {
-			t.Fatalf("%d slots are lent; want those of the 17 steps that have ended", d.offered)
+		if d.offered != 51 {
+			t.Fatalf("%d slots are lent; want those of the 51 steps that have ended", d.offered)
 		}
 		d.end(1)
 		c := d.next()
@@ -449,8 +455,8 @@ func TestNoSlotIsLentBesideALook(t *testing.T) { // T3, J7
 		synctest.Wait()
 		d.assign(c, 0, 0)
 		look := d.next()
-		if look.SkipQueue || look.Free != 18 {
-			t.Errorf("the next visit does not look into the queue, or asks for %d steps; want 18", look.Free)
+		if look.SkipQueue || look.Free != 50 {
+			t.Errorf("the next visit does not look into the queue, or asks for %d steps; want 50", look.Free)
 		}
 		d.set(func() { d.rung = false })
 		d.end(3) // too few for a second visit
@@ -458,8 +464,87 @@ func TestNoSlotIsLentBesideALook(t *testing.T) { // T3, J7
 		last := d.next()
 		d.assign(last, 0, 0)
 		synctest.Wait()
-		if d.offered != 21 {
-			t.Errorf("%d slots are lent; want 21", d.offered)
+		if d.offered != 55 {
+			t.Errorf("%d slots are lent; want 55", d.offered)
 		}
 	})
+}
+
+// A meeting is a store of which two transactions with reports meet before either of them begins.
+type meeting struct {
+	store.Store
+	open    atomic.Bool // they are waited for
+	entered chan struct{}
+	met     chan struct{}
+}
+
+func (m *meeting) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	if m.open.Load() && len(q.Steps) > 0 {
+		m.entered <- struct{}{}
+		<-m.met
+	}
+	return m.Store.Do(ctx, q, decide)
+}
+
+// TestTwoCommitsOfAWorkerAreUnderWay at the same time, if its engine has two lanes; each step is
+// run once.
+func TestTwoCommitsOfAWorkerAreUnderWay(t *testing.T) { // T3, T5
+	t.Parallel()
+	db, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &meeting{Store: db, entered: make(chan struct{}), met: make(chan struct{})}
+	e := engine.New(engine.Config{Store: m, Lanes: 2, Silence: time.Hour})
+	t.Cleanup(func() {
+		e.Close()
+		db.Close()
+	})
+	const slots = 64
+	started, ends := make(chan struct{}, 4*slots), make(chan struct{}, 4*slots)
+	h := func(context.Context, *Task) Result {
+		started <- struct{}{}
+		<-ends
+		return Result{}
+	}
+	var runs []pawl.Submission
+	def, err := workflow.Parse("one.yaml", []byte("name: one\nsteps: [{id: a, handler: h}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 * slots {
+		runs = append(runs, pawl.Submission{Definition: def.Canonical()})
+	}
+	made, err := e.Submit(t.Context(), runs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Start(t.Context(), e, Config{Capacity: slots, Handlers: map[string]Handler{"h": h}, Beat: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Drain(context.Background()) })
+	for range slots {
+		<-started
+	}
+	m.open.Store(true)
+	ends <- struct{}{}
+	<-m.entered
+	for range slots / 2 {
+		ends <- struct{}{}
+	}
+	<-m.entered // while the other is held
+	m.open.Store(false)
+	close(m.met)
+	for range 4*slots - slots/2 - 1 {
+		ends <- struct{}{}
+	}
+	for _, a := range made {
+		if _, err := e.Wait(t.Context(), a.ID); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := e.Job(t.Context(), a.ID); err != nil || v.Status != lifecycle.JobCompleted || v.Steps[0].Attempts != 1 {
+			t.Errorf("job %s: %s, %v", a.ID.Public(pawl.JobPrefix), v.Status, err)
+		}
+	}
 }

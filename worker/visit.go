@@ -13,7 +13,7 @@ import (
 
 // A visit is an exchange with the engine. As many are under way at once as the engine can use
 // (link.Worker.Overlap). The first begins as soon as there is something to do, another one beside
-// it when minBeside steps have ended that it may report. The turn is held to prepare a visit and
+// it when as many steps have ended as it takes (share) and may be reported. The turn is held to prepare a visit and
 // to settle it, and by nobody during the exchange.
 //
 // Each slot is in one place: with a running step, with a report in the outbox, with a visit, or
@@ -25,9 +25,9 @@ type visit struct {
 	began time.Time
 }
 
-// minBeside is how many steps must have ended for an exchange beside another one. With fewer, the
-// second transaction costs more than it gains.
-const minBeside = 16
+// minShare is how many slots each of several exchanges has at least. With fewer, the additional
+// transactions cost more than is gained.
+const minShare = 16
 
 // Of every queueEvery slots one is for the step that has waited longest in the queue,
 // before what the worker's own reports make ready: begun jobs should continue, but a
@@ -203,10 +203,19 @@ func (w *Worker) tellAmple() {
 
 // lacking returns how many more steps have to end before a visit begins beside the one under way.
 func (w *Worker) lacking() int {
-	if len(w.visits) == 0 || len(w.visits) >= w.most {
+	if len(w.visits) == 0 || len(w.visits) >= w.most || w.config.Capacity < w.most*minShare {
 		return math.MaxInt
 	}
-	return minBeside - w.reportable()
+	return w.share() - w.reportable()
+}
+
+// share returns how many slots a visit takes, and how many steps must have ended for one beside
+// another.
+func (w *Worker) share() int {
+	if w.config.Capacity < w.most*minShare {
+		return w.config.Capacity
+	}
+	return (w.config.Capacity + w.most - 1) / w.most
 }
 
 // reportable moves the reports of the outbox to its beginning that wait for no visit under way,
@@ -288,10 +297,7 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 func (w *Worker) prepare(draining bool) *visit {
 	now := link.Portion(w.outbox[:w.reportable()])
 	v := &visit{wants: w.wants, began: time.Now()}
-	share := w.config.Capacity
-	if w.most > 1 && share >= 2*w.most*minBeside {
-		share = (share + w.most - 1) / w.most
-	}
+	share := w.share()
 	now = w.portion(v, now, share)
 	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0)      // reports that are held back keep their slots
 	if v.SkipQueue = !w.poll || w.looks() && !w.deep; v.SkipQueue { // what the reports make ready needs about as many slots
