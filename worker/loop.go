@@ -199,7 +199,7 @@ func New(l Linker, c Config) (*Worker, error) {
 		news:    make(chan news, 1), look: make(chan struct{}, 1), ample: make(chan struct{}, 1), poll: true,
 		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
 	maps.Copy(w.handlers, c.Handlers)
-	w.slots, w.most = w.free, w.link.Overlap()
+	w.slots, w.most = w.free, max(min(w.link.Overlap(), c.Capacity/minShare), 1)
 	return w, nil
 }
 

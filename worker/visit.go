@@ -203,7 +203,7 @@ func (w *Worker) tellAmple() {
 
 // lacking returns how many more steps have to end before a visit begins beside the one under way.
 func (w *Worker) lacking() int {
-	if len(w.visits) == 0 || len(w.visits) >= w.most || w.config.Capacity < w.most*minShare {
+	if len(w.visits) == 0 || len(w.visits) >= w.most {
 		return math.MaxInt
 	}
 	return w.share() - w.reportable()
@@ -211,12 +211,7 @@ func (w *Worker) lacking() int {
 
 // share returns how many slots a visit takes, and how many steps must have ended for one beside
 // another.
-func (w *Worker) share() int {
-	if w.config.Capacity < w.most*minShare {
-		return w.config.Capacity
-	}
-	return (w.config.Capacity + w.most - 1) / w.most
-}
+func (w *Worker) share() int { return (w.config.Capacity + w.most - 1) / w.most }
 
 // reportable moves the reports of the outbox to its beginning that wait for no visit under way,
 // and returns how many they are: the second of two commits that change one job waits for the first.
