@@ -122,14 +122,15 @@ func age(t *testing.T, url string) {
 	}
 }
 
-// TestNobodyRestsBesideABacklog: two workers of one process, or of each of several, whose
-// claims have more rows locked than a claim has spare rows for, complete an old backlog and
-// the work that arrives meanwhile, without a beat or a poll (T3, T10).
+// TestNobodyRestsBesideABacklog: one worker with two exchanges under way, two of one process or
+// two of each of several, whose claims have more rows locked than a claim has spare rows for,
+// complete an old backlog and the work that arrives meanwhile, without a beat or a poll (T3, T10).
 func TestNobodyRestsBesideABacklog(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ processes, capacity, backlog, later int }{
-		"one process":       {1, 200, 2000, 100},
-		"several processes": {3, 100, 1500, 300},
+	for name, tt := range map[string]struct{ processes, workers, capacity, backlog, later int }{
+		"one worker":        {1, 1, 300, 2000, 300},
+		"one process":       {1, 2, 200, 2000, 100},
+		"several processes": {3, 2, 100, 1500, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +148,7 @@ func TestNobodyRestsBesideABacklog(t *testing.T) {
 			age(t, url)
 			for range tt.processes {
 				c := newCrew(t, url)
-				for range 2 {
+				for range tt.workers {
 					c.start(t, tt.capacity, h, "default", "other")
 				}
 			}
