@@ -87,17 +87,14 @@ func (s *offers) visit(x *link.Exchange) (end func()) {
 	if o == nil || x.Free == 0 {
 		return func() {}
 	}
-	began, scans := time.Now(), 1
-	if x.SkipQueue {
-		scans = 0
-	}
+	began := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.visits, o.scans, o.active = o.visits+1, o.scans+scans, began
+	o.visits, o.active = o.visits+1, began
 	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.visits, o.scans, o.active = o.visits-1, o.scans-scans, time.Now()
+		o.visits, o.active = o.visits-1, time.Now()
 		o.expectedIdle = min(max(o.active.Sub(began), minIdle), maxIdle)
 	}
 }

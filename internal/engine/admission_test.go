@@ -215,8 +215,7 @@ func TestASubmissionIsBegunInItsOrder(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	a, b := newOffering(t, e), newOffering(t, e)
-	e.offers.look(a.self.Key()) // at the steps that b has claimed
-	a.offer.Add(1)
+	a.visit(t, link.Exchange{Free: 1}) // b has claimed what it was woken for
 	b.offer.Add(3)
 	def, err := workflow.Parse("test.yaml", []byte("name: one\nsteps: [{id: a, handler: nobody}]\n"))
 	if err != nil {

@@ -88,7 +88,7 @@ func TestDoubt(t *testing.T) {
 		s.list = append(s.list, o)
 		pause := func() time.Duration {
 			begun := time.Now()
-			s.saw(o.worker.Key(), false, true)
+			s.saw(o.worker.Key(), 0, false, true)
 			<-o.Work()
 			return time.Since(begun)
 		}
@@ -98,11 +98,11 @@ func TestDoubt(t *testing.T) {
 					t.Errorf("a pause of %v; want %v ms", d, int64(want))
 				}
 			}
-			s.saw(o.worker.Key(), false, false)
+			s.saw(o.worker.Key(), 0, false, false)
 		}
-		s.saw(o.worker.Key(), false, true)
+		s.saw(o.worker.Key(), 0, false, true)
 		o.Withdraw()
-		s.saw(o.worker.Key(), false, true) // the worker has ended
+		s.saw(o.worker.Key(), 0, false, true) // the worker has ended
 		time.Sleep(time.Second)
 		select {
 		case <-o.Work():

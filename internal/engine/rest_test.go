@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,10 +24,19 @@ type crew struct {
 	store.Store
 	engine *engine.Engine
 	claims chan struct{} // 1: a transaction with claims has ended
+
+	claiming atomic.Int64 // transactions with claims under way
+	overlaps atomic.Bool  // two of them were
 }
 
 // Do implements store.Ledger.
 func (c *crew) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	if len(q.Claims) > 0 {
+		if c.claiming.Add(1) > 1 {
+			c.overlaps.Store(true)
+		}
+		defer c.claiming.Add(-1)
+	}
 	err := c.Store.Do(ctx, q, decide)
 	if len(q.Claims) > 0 {
 		select {
@@ -146,8 +156,9 @@ func TestNobodyRestsBesideABacklog(t *testing.T) {
 			client := newCrew(t, url)
 			client.submit(t, tt.backlog, "name: rest\nsteps: [{id: a, handler: h}, {id: b, handler: h, needs: [a], queue: other}]\n")
 			age(t, url)
+			var c *crew
 			for range tt.processes {
-				c := newCrew(t, url)
+				c = newCrew(t, url)
 				for range tt.workers {
 					c.start(t, tt.capacity, h, "default", "other")
 				}
@@ -156,6 +167,9 @@ func TestNobodyRestsBesideABacklog(t *testing.T) {
 				client.submit(t, 10, "name: rest\nsteps: [{id: a, handler: h}]\n")
 			}
 			finished(t, url, steps-tt.later, ran)
+			if tt.processes*tt.workers == 1 && !c.overlaps.Load() {
+				t.Error("the worker never had two claims under way")
+			}
 		})
 	}
 }

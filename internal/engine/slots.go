@@ -21,8 +21,10 @@ import (
 //
 // That holds because a slot is offered (Add, lend) only while the worker's bell has not
 // rung since its last scan of the queue began, and only if that scan found everything there
-// was, and less than it asked for. While a scan is under way, only the commit of that scan may
-// offer slots, and with two of them neither may: each has silenced the bell for what it may find.
+// was, and less than it asked for. If scans overlap, that is the newest one: the bell may have
+// been cleared for steps that only it sees. Until it has ended, nothing but its own commit may
+// offer slots. What an older scan leaves, the newest has seen or skipped because it was locked, or
+// the bell has rung for it since.
 //
 // A commit of this process that leaves something in the queue rings the bell, which ends
 // the offer, before the callers of the commit return; hints of other processes ring it too.
@@ -47,8 +49,9 @@ type Slots struct {
 	pause        time.Duration
 	again        *time.Timer // rings the work bell after that pause; nil until the first pause
 	withdrawn    bool
+	scan         int           // the number of the newest scan of the queue
+	seen         int           // that of the newest scan that has ended and found all there was
 	visits       int           // under way, with free slots
-	scans        int           // those of them that scan the queue
 	active       time.Time     // when a visit began or ended, or it was last given something
 	expectedIdle time.Duration // time after active within which it is expected back
 }
@@ -115,23 +118,24 @@ func (o *Slots) Withdraw() {
 	delete(o.offers.busy, o.worker.Key())
 }
 
-// Add offers that many more slots, unless the worker has yet to scan the queue, or a scan is
-// under way.
+// Add offers that many more slots, unless there may be something in the queue.
 func (o *Slots) Add(slots int) { o.add(slots, 0) }
 
-// add is Add after a visit; scans is 1 if it has scanned the queue itself.
-func (o *Slots) add(slots, scans int) {
+// add is Add in the commit of a scan, or with 0 in any other.
+func (o *Slots) add(slots, scan int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.empty(scans) {
+	if o.empty(scan) {
 		o.slots += slots
 	}
 }
 
-// empty reports whether nothing is in the queue, as far as is known: no bell has rung, and no
-// other scan than that of the caller, who counts as scans, may just find something. It requires
-// the lock.
-func (o *Slots) empty(scans int) bool { return !o.rung && !o.unsure && o.scans <= scans }
+// empty reports whether nothing is in the queue, as far as is known: no bell has rung, and the
+// newest scan found all there was. The caller is a scan that has just found that, or 0. It
+// requires the lock.
+func (o *Slots) empty(scan int) bool {
+	return !o.rung && !o.unsure && (o.scan == o.seen || o.scan == scan)
+}
 
 // Close prevents slots from being taken until Add.
 func (o *Slots) Close() {
@@ -182,11 +186,11 @@ func (o *Slots) take() bool {
 }
 
 // lend takes a slot that the worker's own visit has left free in this transaction, unless
-// something has entered the queue. scans is 1 if the visit has scanned it.
-func (o *Slots) lend(scans int) bool {
+// something may be in the queue. scan is that of the visit, or 0.
+func (o *Slots) lend(scan int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.empty(scans) {
+	if !o.empty(scan) {
 		return false
 	}
 	o.taken++
@@ -267,31 +271,31 @@ type handoff struct {
 type spare struct {
 	of    *Slots
 	slots int
-	scans int // 1 if the visit has scanned the queue
+	scan  int // of the visit, or 0
 }
 
 // spare lets submissions in the same commit use slots of a worker of this process.
 func (e *Engine) spare(t *tx, c *claim, slots int) {
-	o, scans := e.offers.of(c.worker.Key()), 1
-	if c.skipQueue {
-		scans = 0
-	}
-	if o != nil && slots > 0 {
-		t.spare = append(t.spare, spare{o, slots, scans})
+	if o := e.offers.of(c.worker.Key()); o != nil && slots > 0 {
+		t.spare = append(t.spare, spare{o, slots, c.scan})
 	}
 }
 
 // look marks the work bell as heard for a worker whose next transaction scans the queue:
-// that scan sees everything the bell has rung for so far.
-func (s *offers) look(worker rowkey.Worker) {
-	if o := s.of(worker); o != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.rung, o.unsure = false, false
-		if o.again != nil {
-			o.again.Stop()
-		}
+// that scan sees everything the bell has rung for so far. It ends the offer, and returns the
+// number of the scan.
+func (s *offers) look(worker rowkey.Worker) (scan int) {
+	o := s.of(worker)
+	if o == nil {
+		return 0
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rung, o.unsure, o.slots, o.scan = false, false, 0, o.scan+1
+	if o.again != nil {
+		o.again.Stop()
+	}
+	return o.scan
 }
 
 // Bounds of the pause after a scan that skipped rows locked by other commits: those commits
@@ -303,7 +307,7 @@ const (
 
 // saw makes a worker with free slots after a scan of the queue scan again: at once if there
 // was more, after a pause if others had it locked. Otherwise the worker may rest.
-func (s *offers) saw(worker rowkey.Worker, more, skipped bool) {
+func (s *offers) saw(worker rowkey.Worker, scan int, more, skipped bool) {
 	o := s.of(worker)
 	switch {
 	case o == nil:
@@ -314,7 +318,7 @@ func (s *offers) saw(worker rowkey.Worker, more, skipped bool) {
 	default:
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.pause = 0
+		o.pause, o.seen = 0, max(o.seen, scan)
 	}
 }
 
@@ -347,7 +351,7 @@ func (s *offers) of(worker rowkey.Worker) *Slots {
 // takeSlot takes a slot of an offer, preferably one that is spare in this transaction.
 func (t *tx) takeSlot(o *Slots) bool {
 	for i := range t.spare {
-		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend(s.scans) {
+		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend(s.scan) {
 			s.slots--
 			return true
 		}

@@ -223,7 +223,6 @@ func TestASlotIsCountedOnce(t *testing.T) { // T3
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
-	e.offers.look(w.self.Key())
 	w.offer.Add(1)
 	if !w.offer.take() {
 		t.Fatal("there was no slot to take")

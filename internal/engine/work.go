@@ -136,12 +136,12 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 func (e *Engine) looked(c *claim) {
 	worker, short := c.worker.Key(), len(c.assigned) < c.free
 	e.offers.found(c.found, c.emptied())
-	further := e.unreadableSteps.met(worker, c.unreadableSteps) && short
+	further := e.unreadableSteps.met(worker, c.unreadableSteps, c.skipped) && short
 	if c.passed || further {
 		e.offers.ring() // there may be steps behind those of a full queue or those that cannot be read
 	}
 	if short {
-		e.offers.saw(worker, c.more && c.moved, c.skipped)
+		e.offers.saw(worker, c.scan, c.more && c.moved, c.skipped)
 	}
 }
 
@@ -153,6 +153,7 @@ type claim struct {
 	free      int
 	skipQueue bool
 	queued    int
+	scan      int // its number; see offers.look. 0: it does not scan the queue
 
 	quotas *quota.Limits
 	routes []rowkey.Route // of the worker, without those of full queues
@@ -183,7 +184,7 @@ func (c *claim) query(q *store.Query) {
 	if c.skipQueue {
 		return
 	}
-	c.e.offers.look(c.worker.Key())
+	c.scan = c.e.offers.look(c.worker.Key())
 	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.e.unreadableSteps.limit(c.worker.Key(), c.free), Starts: c.queued})
 }
 
