@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -142,13 +141,12 @@ type Worker struct {
 	pace    pace
 	folders *folders // of jobs; nil: there are none
 
-	most   int           // visits under way at once
-	enough atomic.Int64  // so many results make a visit beside one under way
-	ample  chan struct{} // buffer 1: there are so many
+	most  int           // visits under way at once
+	ample chan struct{} // buffer 1: there are enough results
 
 	turn    sync.Mutex // guards what follows; held to prepare a visit and to settle it, not during its exchange
 	visits  []*visit   // under way
-	left    bool       // the loop has left what is to be done to them
+	left    bool       // the loop sleeps since visits were under way, and does not receive results
 	outbox  []link.Report
 	poll    bool           // there may be something in the queue
 	wants   int            // how often there was a reason to poll
@@ -160,6 +158,7 @@ type Worker struct {
 	warned  time.Time      // when it last warned about the database
 
 	mu      sync.Mutex // guards what follows; locked after turn
+	enough  int        // so many results make a visit, if one is under way or the loop does not receive them
 	begun   bool       // no handler may be added
 	self    *pawl.Worker
 	actor   string // its public id
@@ -563,18 +562,10 @@ func (w *Worker) report(r link.Report) (next *claim) {
 			}
 		}
 	}
-	if w.trouble != nil || w.due(false) {
+	if w.trouble != nil || w.draining() || w.due(false) {
 		w.alert() // the loop visits
 	}
 	return next
-}
-
-// hand leaves a report to the next visit, and starts one beside that under way if there are enough.
-func (w *Worker) hand(r link.Report) {
-	w.results <- r
-	if int64(len(w.results)) >= w.enough.Load() {
-		w.tellAmple()
-	}
 }
 
 // attempt runs a handler and stores the outcome in r.

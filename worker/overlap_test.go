@@ -33,6 +33,7 @@ type desk struct {
 
 	running atomic.Int64
 	begun   atomic.Int64
+	waits   atomic.Int64 // how often the loop has begun to wait
 
 	mu         sync.Mutex
 	registered []*link.Predecessor
@@ -115,9 +116,14 @@ func (s *lent) Add(n int) {
 func (s *lent) Close()                   { s.set(func() { s.offered = 0 }) }
 func (s *lent) Withdraw()                { s.Close() }
 func (s *lent) Work() <-chan struct{}    { return s.work }
-func (s *lent) Bell() <-chan struct{}    { return s.bell }
 func (s *lent) Rung() (rung bool)        { s.set(func() { rung = s.rung }); return rung }
 func (s *lent) Reserved() (reserved int) { s.set(func() { reserved = s.offered }); return reserved }
+
+// Bell is called each time the loop begins to wait.
+func (s *lent) Bell() <-chan struct{} {
+	s.waits.Add(1)
+	return s.bell
+}
 
 func (s *lent) Unreserved(free func() int) (n int) {
 	s.set(func() { n = max(free()-s.offered, 0) })
@@ -291,11 +297,11 @@ func TestReportsOfOneJobShareAVisit(t *testing.T) { // T3
 		d.end(90)
 		d.none("all of it belongs to the job of the first")
 		d.assign(a, a.Free, 0)
-		if b := d.next(); len(b.Reports) != 90 {
-			t.Errorf("%d reports of one job; want all 90", len(b.Reports))
-		} else {
-			d.assign(b, 0, 0)
+		b := d.next()
+		if len(b.Reports) != 90 || b.Free != 90 {
+			t.Errorf("%d reports of one job, %d free slots; want all 90 of both", len(b.Reports), b.Free)
 		}
+		d.assign(b, b.Free, wide)
 	})
 }
 
@@ -334,9 +340,11 @@ func TestAnEndedWorkerRunsNothingOfItsOtherVisit(t *testing.T) { // J1, T7
 		d.end(50)
 		b := d.next()
 		begun, old := d.begun.Load(), w.ID()
-		reports := claimsOf(append(slices.Clone(a.Reports), b.Reports...))
 		a.reply <- reply{err: link.ErrWorkerEnded}
 		synctest.Wait()
+		if n := d.running.Load(); n != 0 {
+			t.Errorf("%d steps of the ended worker run on beside the other visit", n)
+		}
 		if w.ID() != old {
 			t.Fatal("the worker has registered anew while a visit of its old record was under way")
 		}
@@ -355,7 +363,7 @@ func TestAnEndedWorkerRunsNothingOfItsOtherVisit(t *testing.T) { // J1, T7
 				t.Errorf("%v is not among the claims of the predecessor", a.Step.StepKey)
 			}
 		}
-		for _, c := range reports[:1] { // the other commit stands
+		for _, c := range claimsOf(a.Reports) { // the other commit stands
 			if !slices.ContainsFunc(before.Claims, func(x link.Claimed) bool { return x.StepKey == c.StepKey }) {
 				t.Errorf("the report of %v, which came too late, is not among the claims of the predecessor", c.StepKey)
 			}
@@ -470,6 +478,54 @@ func TestNoSlotIsLentBesideALook(t *testing.T) { // T3, J7
 	})
 }
 
+// TestAWorkerThatTakesNothingLooksForNothing: without free slots a visit does not count as one that
+// has found the queue full.
+func TestAWorkerThatTakesNothingLooksForNothing(t *testing.T) { // T3
+	atDesk(t, 100, func(t *testing.T, d *desk, w *Worker) {
+		d.fill(0)
+		w.mu.Lock()
+		w.scarce = true
+		w.mu.Unlock()
+		d.end(1)
+		a := d.next()
+		if a.Free != 0 || !a.SkipQueue {
+			t.Errorf("the visit asks for %d steps; skips the queue: %v; want 0 and true", a.Free, a.SkipQueue)
+		}
+		d.assign(a, 0, 0)
+	})
+}
+
+// TestALoneStepWakesTheLoopOnlyForWork: steps that run one after the other report by themselves. A
+// loop that was woken during such an exchange sleeps on when it ends, and wakes for the report of
+// another step.
+func TestALoneStepWakesTheLoopOnlyForWork(t *testing.T) { // T3
+	for name, capacity := range map[string]int{"one exchange at a time": 10, "two": 100} {
+		t.Run(name, func(t *testing.T) {
+			atDesk(t, capacity, func(t *testing.T, d *desk, _ *Worker) {
+				d.assign(d.next(), 1, 0)
+				d.end(1)
+				a := d.next()
+				d.bell <- struct{}{}
+				synctest.Wait()
+				waits := d.waits.Load()
+				d.assign(a, 1, 0)
+				d.end(1)
+				d.assign(d.next(), 2, 0)
+				synctest.Wait()
+				if n := d.waits.Load() - waits; n != 0 {
+					t.Errorf("the loop woke %d times for nothing", n)
+				}
+				d.end(1)
+				c := d.next()
+				if len(c.Reports) != 1 {
+					t.Errorf("%d reports; want that of the step that ended", len(c.Reports))
+				}
+				d.assign(c, 0, 0)
+			})
+		})
+	}
+}
+
 // A meeting is a store of which two transactions with reports meet before either of them begins.
 type meeting struct {
 	store.Store
@@ -533,7 +589,12 @@ func TestTwoCommitsOfAWorkerAreUnderWay(t *testing.T) { // T3, T5
 	for range slots / 2 {
 		ends <- struct{}{}
 	}
-	<-m.entered // while the other is held
+	select {
+	case <-m.entered: // while the other is held
+	case <-time.After(time.Minute):
+		close(m.met)
+		t.Fatal("no second commit begins while the first is under way")
+	}
 	m.open.Store(false)
 	close(m.met)
 	for range 4*slots - slots/2 - 1 {

@@ -13,8 +13,8 @@ import (
 
 // A visit is an exchange with the engine. As many are under way at once as the engine can use
 // (link.Worker.Overlap). The first begins as soon as there is something to do, another one beside
-// it when as many steps have ended as it takes (share) and may be reported. The turn is held to prepare a visit and
-// to settle it, and by nobody during the exchange.
+// it once its share of steps (see share) has ended and can be reported. The turn is held to
+// prepare a visit and to settle it, and by nobody during the exchange.
 //
 // Each slot is in one place: with a running step, with a report in the outbox, with a visit, or
 // lent. Each report is in the outbox or with one visit.
@@ -46,11 +46,12 @@ func (w *Worker) askToPoll(poll bool) {
 func (w *Worker) want() { w.poll, w.wants = true, w.wants+1 }
 
 // visitAll visits for as long as there is a reason to. It reports whether a draining worker has
-// finished, and whether a visit of another goroutine is under way, which takes along what ends
-// meanwhile.
+// finished, and whether a visit of another goroutine is under way, whose end wakes the loop if
+// there is something left to do.
 func (w *Worker) visitAll(draining bool) (over, under bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
+	w.left = false
 	for w.mend(); w.due(draining); w.mend() {
 		w.visitOnce(draining)
 	}
@@ -138,10 +139,15 @@ func (w *Worker) mend() {
 	}
 }
 
-// fail notes an error to mend. That the worker has ended outweighs all others.
+// fail notes an error to mend. That the worker has ended outweighs all others, and what runs is
+// stopped at once: other workers may run it again by now.
 func (w *Worker) fail(err error) {
 	if w.want(); !errors.Is(w.trouble, link.ErrWorkerEnded) {
 		w.trouble = err
+	}
+	if errors.Is(err, link.ErrWorkerEnded) {
+		w.offer.Withdraw() // from here on no step begins that would not be stopped
+		w.stopAll(errEnded)
 	}
 }
 
@@ -185,15 +191,28 @@ func (w *Worker) due(draining bool) bool {
 
 // expect has the next visit begin when so many more steps have ended, and reports whether they have.
 func (w *Worker) expect(lacking int) bool {
-	w.enough.Store(int64(lacking))
-	if len(w.results) < lacking { // looked at after that is stored
-		return false
+	w.mu.Lock()
+	w.enough = lacking
+	enough := len(w.results) >= lacking
+	w.mu.Unlock()
+	if enough {
+		w.tellAmple()
 	}
-	w.tellAmple()
-	return true
+	return enough
 }
 
-// tellAmple wakes whoever is free to begin a visit beside the one under way.
+// hand leaves a report to the next visit, and has that begin if there are enough.
+func (w *Worker) hand(r link.Report) {
+	w.results <- r
+	w.mu.Lock()
+	enough := len(w.results) >= w.enough
+	w.mu.Unlock()
+	if enough {
+		w.tellAmple()
+	}
+}
+
+// tellAmple wakes whoever is free to begin a visit.
 func (w *Worker) tellAmple() {
 	select {
 	case w.ample <- struct{}{}:
@@ -202,8 +221,12 @@ func (w *Worker) tellAmple() {
 }
 
 // lacking returns how many more steps have to end before a visit begins beside the one under way.
+// If none is under way, the next report begins one, which the loop receives unless it has left.
 func (w *Worker) lacking() int {
-	if len(w.visits) == 0 || len(w.visits) >= w.most {
+	switch {
+	case len(w.visits) == 0 && w.left:
+		return 1
+	case len(w.visits) == 0 || len(w.visits) >= w.most:
 		return math.MaxInt
 	}
 	return w.share() - w.reportable()
@@ -281,25 +304,22 @@ func (w *Worker) visit(draining bool) []link.Assignment {
 	assigned, err := w.link.Exchange(context.Background(), v.Exchange)
 	w.turn.Lock()
 	w.visits = slices.DeleteFunc(w.visits, func(x *visit) bool { return x == v })
-	if w.left && len(w.visits) == 0 {
-		w.alert()
-	}
 	return w.settle(v, assigned, err)
 }
 
 // prepare takes reports and free slots for a visit. If there may be another beside it, it takes at
-// most its share of each.
+// most its share of each, but as many slots as reports.
 func (w *Worker) prepare(draining bool) *visit {
 	now := link.Portion(w.outbox[:w.reportable()])
 	v := &visit{wants: w.wants, began: time.Now()}
 	share := w.share()
 	now = w.portion(v, now, share)
-	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0)      // reports that are held back keep their slots
-	if v.SkipQueue = !w.poll || w.looks() && !w.deep; v.SkipQueue { // what the reports make ready needs about as many slots
+	free := max(w.unreserved(draining)-len(w.outbox[now:]), 0)                   // reports that are held back keep their slots
+	if v.SkipQueue = !w.poll || free == 0 || w.looks() && !w.deep; v.SkipQueue { // what the reports make ready needs about as many slots
 		share = min(free, now)
 		w.lend(free - share)
 	}
-	v.Free = min(free, share)
+	v.Free = min(free, max(share, now))
 	w.mu.Lock()
 	v.Worker = w.self
 	w.mu.Unlock()
