@@ -106,10 +106,9 @@ func (w *Worker) heed(n news) {
 	switch {
 	case n.worker != w.key():
 	case lifecycle.Worker.Ended(n.state):
-		w.ended()
-		w.poll = true
+		w.fail(link.ErrWorkerEnded)
 	case n.work && n.state != lifecycle.WorkerPaused:
-		w.poll = true
+		w.want()
 	}
 }
 
@@ -132,16 +131,14 @@ func (e *TerminatedError) Error() string {
 
 var errEnded = errors.New("the worker was ended")
 
-// ended drops everything, since this worker was ended though it lives. Results of its
-// handlers are still reported, and kept as refused facts (T5). If an operator has ended
+// ended drops everything, since this worker was ended though it lives; fail has stopped its
+// steps. Results of its handlers are still reported, and kept as refused facts (T5). If an operator has ended
 // it, it stops for good; otherwise it was taken for dead, and registers anew (J1). The
 // loop calls it, with turn held.
 func (w *Worker) ended() {
-	w.trouble = nil    // of the old record
-	w.offer.Withdraw() // from here on no step begins that would not be stopped
+	w.trouble = nil // of the old record
 	held := append(w.held(), w.late...)
 	w.late = nil
-	w.stopAll(errEnded)
 	end, err := w.link.WorkerEnd(w.life, w.key())
 	for err != nil && !w.draining() {
 		w.log.Warn("reading who ended this worker failed; it is retried", "error", err)

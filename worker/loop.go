@@ -143,9 +143,16 @@ type Worker struct {
 	pace    pace
 	folders *folders // of jobs; nil: there are none
 
-	turn    sync.Mutex // held by the goroutine that visits the engine; guards what follows
+	most  int           // visits under way at once
+	ample chan struct{} // buffer 1: there are enough results
+
+	turn    sync.Mutex // guards what follows; held to prepare a visit and to settle it, not during its exchange
+	visits  []*visit   // under way
+	left    bool       // the loop sleeps since visits were under way, and does not receive results
 	outbox  []link.Report
 	poll    bool           // there may be something in the queue
+	wants   int            // how often there was a reason to poll
+	deep    bool           // the last visit that looked found as much as it asked for
 	looked  time.Time      // when it last checked whether it hears of that
 	trouble error          // of the last visit, for the loop to handle before the next
 	owed    int            // steps that were claimed since the queue went first
@@ -153,6 +160,7 @@ type Worker struct {
 	warned  time.Time      // when it last warned about the database
 
 	mu      sync.Mutex // guards what follows; locked after turn
+	enough  int        // so many results make a visit, if one is under way or the loop does not receive them
 	begun   bool       // no handler may be added
 	self    *pawl.Worker
 	actor   string // its public id
@@ -190,10 +198,10 @@ func New(l Linker, c Config) (*Worker, error) {
 	w := &Worker{config: c, link: l.Link(), log: c.Log, drain: make(chan struct{}), over: make(chan struct{}),
 		moves:   trouble.New(c.Log, "the worker could not pause or resume itself; it is tried again", "the worker could pause or resume itself"),
 		results: make(chan link.Report, c.Capacity), // one for each slot: a handler that ends never waits
-		news:    make(chan news, 1), look: make(chan struct{}, 1), poll: true,
+		news:    make(chan news, 1), look: make(chan struct{}, 1), ample: make(chan struct{}, 1), poll: true,
 		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
 	maps.Copy(w.handlers, c.Handlers)
-	w.slots = w.free
+	w.slots, w.most = w.free, max(min(w.link.Overlap(), c.Capacity/minShare), 1)
 	return w, nil
 }
 
@@ -256,6 +264,9 @@ func (w *Worker) start(ctx context.Context) error {
 	w.beats.Go(w.beat)
 	w.beats.Go(w.follow)
 	w.beats.Go(func() { w.folders.tidy(w.life) })
+	if w.most > 1 {
+		w.beats.Go(w.visitBeside)
+	}
 	go w.loop()
 	return nil
 }
@@ -368,15 +379,21 @@ func (w *Worker) loop() {
 	defer poll.Stop()
 	for {
 		draining := w.draining()
-		if w.visitAll(draining) {
+		over, under := w.visitAll(draining)
+		if over {
 			w.finish()
 			return
 		}
+		results := w.results
+		if under {
+			results = nil
+		}
 		select {
-		case r := <-w.results:
+		case r := <-results:
 			w.turn.Lock()
 			w.outbox = append(w.outbox, w.finished(r))
 			w.turn.Unlock()
+		case <-w.ample:
 		case <-w.look:
 		case <-w.offer.Bell():
 		case <-w.offer.Work(): // read with turn held
@@ -515,7 +532,7 @@ func (w *Worker) perform(c *claim) (r link.Report) {
 		w.pace.ran(time.Since(began))
 		r.Step, r.Claim, r.Actor = c.Step.StepKey, c.Step.Claims, c.actor
 		if ended {
-			w.results <- r
+			w.hand(r)
 		}
 	}()
 	w.attempt(c.ctx, c, &r)
@@ -529,10 +546,14 @@ func (w *Worker) perform(c *claim) (r link.Report) {
 // longer than a short step.
 func (w *Worker) report(r link.Report) (next *claim) {
 	if w.busy() > 1 || w.draining() || !w.turn.TryLock() {
-		w.results <- r
+		w.hand(r)
 		return nil
 	}
 	defer w.turn.Unlock()
+	if len(w.visits) > 0 {
+		w.hand(r)
+		return nil
+	}
 	w.outbox = append(w.outbox, w.finished(r))
 	if w.trouble == nil && w.due(false) {
 		assigned := w.visit(false)
@@ -544,11 +565,8 @@ func (w *Worker) report(r link.Report) (next *claim) {
 			}
 		}
 	}
-	if w.trouble != nil || w.due(false) {
-		select {
-		case w.look <- struct{}{}: // the loop visits
-		default:
-		}
+	if w.trouble != nil || w.draining() || w.due(false) {
+		w.alert() // the loop visits
 	}
 	return next
 }

@@ -122,10 +122,11 @@ type endless struct {
 }
 
 func (e *endless) Hears() bool                        { return e.hears }
+func (e *endless) Overlap() int                       { return 1 }
 func (e *endless) Add(int)                            {}
 func (e *endless) Close()                             {}
 func (e *endless) Reserved() int                      { return 0 }
-func (e *endless) Hear() bool                         { return false }
+func (e *endless) Rung() bool                         { return false }
 func (e *endless) Unreserved(free func() int) (n int) { return free() }
 
 func (e *endless) Exchange(_ context.Context, x link.Exchange) (list []link.Assignment, _ error) {

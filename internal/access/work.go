@@ -61,6 +61,8 @@ func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 
 func (e *Engine) Stops() <-chan struct{} { return e.of.Stops() }
 
+func (e *Engine) Overlap() int { return e.of.Overlap() }
+
 func (e *Engine) Hears() bool { return e.of.Hears() }
 
 func (e *Engine) MoveWorker(ctx context.Context, worker rowkey.Worker, event machine.Event, note decide.Note) error {

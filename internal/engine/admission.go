@@ -78,22 +78,25 @@ func (s *offers) prospect(route rowkey.Route, batch []*group) (p prospect) {
 func (o *Slots) expect() (slots int, due bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.slots, o.visiting || time.Since(o.active) < o.expectedIdle
+	return o.slots, o.visits > 0 || time.Since(o.active) < o.expectedIdle
 }
 
-// visit records that a visit begins or has ended.
-func (s *offers) visit(x *link.Exchange, begins bool) {
+// visit records that a visit begins. The function that it returns records its end.
+func (s *offers) visit(x *link.Exchange) (end func()) {
 	o := s.of(x.Worker.Key())
 	if o == nil || x.Free == 0 {
-		return
+		return func() {}
 	}
+	began := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := time.Now()
-	if !begins {
-		o.expectedIdle = min(max(now.Sub(o.active), minIdle), maxIdle)
+	o.visits, o.active = o.visits+1, began
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.visits, o.active = o.visits-1, time.Now()
+		o.expectedIdle = min(max(o.active.Sub(began), minIdle), maxIdle)
 	}
-	o.visiting, o.active = begins, now
 }
 
 // enqueued records how many steps a commit of this process has left in the queue.

@@ -160,7 +160,7 @@ func TestWhoIsAdmitted(t *testing.T) { // T3
 	} {
 		e := new(Engine)
 		worker := &pawl.Worker{Capacity: 10, Routes: []rowkey.Route{route}}
-		e.offers.list = []*Slots{{worker: worker, slots: tt.world.slots, visiting: !tt.world.away}}
+		e.offers.list = []*Slots{{worker: worker, slots: tt.world.slots, visits: map[bool]int{false: 1}[tt.world.away]}}
 		e.offers.waiting = tt.world.waiting
 		batch := []*group{{cmds: []command{&claim{worker: worker, free: tt.world.freed}}}}
 		var later []*group
@@ -215,8 +215,7 @@ func TestASubmissionIsBegunInItsOrder(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	a, b := newOffering(t, e), newOffering(t, e)
-	e.offers.look(a.self.Key()) // at the steps that b has claimed
-	a.offer.Add(1)
+	a.visit(t, link.Exchange{Free: 1}) // b has claimed what it was woken for
 	b.offer.Add(3)
 	def, err := workflow.Parse("test.yaml", []byte("name: one\nsteps: [{id: a, handler: nobody}]\n"))
 	if err != nil {

@@ -36,14 +36,14 @@ func TestALookThatPassedOverSomething(t *testing.T) {
 		t.Fatalf("%d slots are offered beside what is locked", n)
 	}
 	<-w.offer.Work()
-	if !w.offer.Hear() {
+	if !w.offer.Rung() {
 		t.Fatal("the bell rang, and is not heard")
 	}
 	skipped = false
 	if got := w.visit(t, link.Exchange{Free: 2}); len(got) != 0 || w.offer.Reserved() != 2 {
 		t.Fatalf("%d steps claimed, %d slots offered when nothing is locked; want 0 and 2", len(got), w.offer.Reserved())
 	}
-	if w.offer.Hear() {
+	if w.offer.Rung() {
 		t.Error("a worker that has found nothing is to look again")
 	}
 }
@@ -54,7 +54,7 @@ func TestALookThatEndedByItsLimit(t *testing.T) {
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
-	if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || w.offer.Hear() {
+	if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || w.offer.Rung() {
 		t.Fatalf("%d steps claimed of an empty queue, or the worker is to look again", len(got))
 	}
 	w.offer.Close()
@@ -67,13 +67,13 @@ func TestALookThatEndedByItsLimit(t *testing.T) {
 			t.Fatal(a, err)
 		}
 	}
-	w.offer.Hear()
+	e.offers.look(w.self.Key())
 	for left := 3; left > 0; left-- {
-		if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || !w.offer.Hear() {
+		if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || !w.offer.Rung() {
 			t.Fatalf("%d steps claimed with %d jobs to begin, or the worker rests", len(got), left)
 		}
 	}
-	if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || w.offer.Hear() {
+	if got := w.visit(t, link.Exchange{Free: 1}); len(got) != 0 || w.offer.Rung() {
 		t.Errorf("%d steps claimed of an empty queue, or the worker is to look again", len(got))
 	}
 }
@@ -88,7 +88,7 @@ func TestDoubt(t *testing.T) {
 		s.list = append(s.list, o)
 		pause := func() time.Duration {
 			begun := time.Now()
-			s.saw(o.worker.Key(), false, true)
+			s.saw(o.worker.Key(), 0, false, true)
 			<-o.Work()
 			return time.Since(begun)
 		}
@@ -98,11 +98,11 @@ func TestDoubt(t *testing.T) {
 					t.Errorf("a pause of %v; want %v ms", d, int64(want))
 				}
 			}
-			s.saw(o.worker.Key(), false, false)
+			s.saw(o.worker.Key(), 0, false, false)
 		}
-		s.saw(o.worker.Key(), false, true)
+		s.saw(o.worker.Key(), 0, false, true)
 		o.Withdraw()
-		s.saw(o.worker.Key(), false, true) // the worker has ended
+		s.saw(o.worker.Key(), 0, false, true) // the worker has ended
 		time.Sleep(time.Second)
 		select {
 		case <-o.Work():

@@ -304,7 +304,7 @@ func (e *Engine) committed(t *tx) {
 	waiting := e.unclaimed(t)
 	t.settle(t.handoffs, true)
 	for _, s := range t.spare {
-		s.of.Add(s.slots)
+		s.of.add(s.slots, s.scan)
 	}
 	for _, d := range t.definitions {
 		e.defs.MarkStored(d.Key)

@@ -40,7 +40,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 		if got := w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1}); len(got) != 0 {
 			t.Errorf("%d steps were claimed from a queue of no slots", len(got))
 		}
-		if !w.offer.Hear() {
+		if !w.offer.Rung() {
 			t.Error("the worker does not look again")
 		}
 	})
@@ -58,7 +58,7 @@ func TestALimitHoldsForWhatWasPrepared(t *testing.T) { // J7
 		if got = w.visit(t, link.Exchange{Reports: []link.Report{success(got[0], "1")}, Free: 1, SkipQueue: true}); len(got) != 0 {
 			t.Errorf("%d steps were claimed in a queue of no slots", len(got))
 		}
-		if !w.offer.Hear() {
+		if !w.offer.Rung() {
 			t.Error("the worker does not look for the step that was left in the queue")
 		}
 	})

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,10 +24,19 @@ type crew struct {
 	store.Store
 	engine *engine.Engine
 	claims chan struct{} // 1: a transaction with claims has ended
+
+	claiming atomic.Int64 // transactions with claims under way
+	overlaps atomic.Bool  // two of them were
 }
 
 // Do implements store.Ledger.
 func (c *crew) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	if len(q.Claims) > 0 {
+		if c.claiming.Add(1) > 1 {
+			c.overlaps.Store(true)
+		}
+		defer c.claiming.Add(-1)
+	}
 	err := c.Store.Do(ctx, q, decide)
 	if len(q.Claims) > 0 {
 		select {
@@ -122,14 +132,15 @@ func age(t *testing.T, url string) {
 	}
 }
 
-// TestNobodyRestsBesideABacklog: two workers of one process, or of each of several, whose
-// claims have more rows locked than a claim has spare rows for, complete an old backlog and
-// the work that arrives meanwhile, without a beat or a poll (T3, T10).
+// TestNobodyRestsBesideABacklog: one worker with two exchanges under way, two of one process or
+// two of each of several, whose claims have more rows locked than a claim has spare rows for,
+// complete an old backlog and the work that arrives meanwhile, without a beat or a poll (T3, T10).
 func TestNobodyRestsBesideABacklog(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ processes, capacity, backlog, later int }{
-		"one process":       {1, 200, 2000, 100},
-		"several processes": {3, 100, 1500, 300},
+	for name, tt := range map[string]struct{ processes, workers, capacity, backlog, later int }{
+		"one worker":        {1, 1, 300, 2000, 300},
+		"one process":       {1, 2, 200, 2000, 100},
+		"several processes": {3, 2, 100, 1500, 300},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,9 +156,10 @@ func TestNobodyRestsBesideABacklog(t *testing.T) {
 			client := newCrew(t, url)
 			client.submit(t, tt.backlog, "name: rest\nsteps: [{id: a, handler: h}, {id: b, handler: h, needs: [a], queue: other}]\n")
 			age(t, url)
+			var c *crew
 			for range tt.processes {
-				c := newCrew(t, url)
-				for range 2 {
+				c = newCrew(t, url)
+				for range tt.workers {
 					c.start(t, tt.capacity, h, "default", "other")
 				}
 			}
@@ -155,6 +167,9 @@ func TestNobodyRestsBesideABacklog(t *testing.T) {
 				client.submit(t, 10, "name: rest\nsteps: [{id: a, handler: h}]\n")
 			}
 			finished(t, url, steps-tt.later, ran)
+			if tt.processes*tt.workers == 1 && !c.overlaps.Load() {
+				t.Error("the worker never had two claims under way")
+			}
 		})
 	}
 }

@@ -21,7 +21,10 @@ import (
 //
 // That holds because a slot is offered (Add, lend) only while the worker's bell has not
 // rung since its last scan of the queue began, and only if that scan found everything there
-// was, and less than it asked for.
+// was, and less than it asked for. If scans overlap, that is the newest one: the bell may have
+// been cleared for steps that only it sees. Until it has ended, nothing but its own commit may
+// offer slots. What an older scan leaves, the newest has seen or skipped because it was locked, or
+// the bell has rung for it since.
 //
 // A commit of this process that leaves something in the queue rings the bell, which ends
 // the offer, before the callers of the commit return; hints of other processes ring it too.
@@ -41,13 +44,15 @@ type Slots struct {
 	mu           sync.Mutex
 	slots        int  // that may be taken
 	taken        int  // by commits under way
-	rung         bool // the work bell has rung, and the worker has not heard it yet
+	rung         bool // the work bell has rung since the last scan of the queue began
 	unsure       bool // its last scan skipped rows that others had locked
 	pause        time.Duration
 	again        *time.Timer // rings the work bell after that pause; nil until the first pause
 	withdrawn    bool
-	visiting     bool          // a visit with free slots is under way
-	active       time.Time     // when its visit began or ended, or it was last given something
+	scan         int           // the number of the newest scan of the queue
+	seen         int           // that of the newest scan that has ended and found all there was
+	visits       int           // under way, with free slots
+	active       time.Time     // when a visit began or ended, or it was last given something
 	expectedIdle time.Duration // time after active within which it is expected back
 }
 
@@ -113,13 +118,23 @@ func (o *Slots) Withdraw() {
 	delete(o.offers.busy, o.worker.Key())
 }
 
-// Add offers that many more slots, unless the worker has yet to scan the queue.
-func (o *Slots) Add(slots int) {
+// Add offers that many more slots, unless there may be something in the queue.
+func (o *Slots) Add(slots int) { o.add(slots, 0) }
+
+// add is Add in the commit of a scan, or with 0 in any other.
+func (o *Slots) add(slots, scan int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.rung && !o.unsure {
+	if o.empty(scan) {
 		o.slots += slots
 	}
+}
+
+// empty reports whether nothing is in the queue, as far as is known: no bell has rung, and the
+// newest scan found all there was. The caller is a scan that has just found that, or 0. It
+// requires the lock.
+func (o *Slots) empty(scan int) bool {
+	return !o.rung && !o.unsure && (o.scan == o.seen || o.scan == scan)
 }
 
 // Close prevents slots from being taken until Add.
@@ -146,16 +161,14 @@ func (o *Slots) Unreserved(free func() int) int {
 }
 
 // Work returns the worker's bell for work that may be ready to claim. Receiving from it
-// does not count as hearing it; until Hear nothing is offered.
+// does not count as hearing it; until the next scan of the queue begins nothing is offered.
 func (o *Slots) Work() <-chan struct{} { return o.work.c }
 
-// Hear reports whether the bell has rung since it was last heard.
-func (o *Slots) Hear() bool {
+// Rung reports whether that bell has rung since the last scan of the queue began.
+func (o *Slots) Rung() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	rung := o.rung
-	o.rung = false
-	return rung
+	return o.rung
 }
 
 // Bell returns a bell that rings when a slot that was taken is given back.
@@ -173,11 +186,11 @@ func (o *Slots) take() bool {
 }
 
 // lend takes a slot that the worker's own visit has left free in this transaction, unless
-// something has entered the queue.
-func (o *Slots) lend() bool {
+// something may be in the queue. scan is that of the visit, or 0.
+func (o *Slots) lend(scan int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.rung || o.unsure {
+	if !o.empty(scan) {
 		return false
 	}
 	o.taken++
@@ -258,26 +271,31 @@ type handoff struct {
 type spare struct {
 	of    *Slots
 	slots int
+	scan  int // of the visit, or 0
 }
 
 // spare lets submissions in the same commit use slots of a worker of this process.
-func (e *Engine) spare(t *tx, worker rowkey.Worker, slots int) {
-	if o := e.offers.of(worker); o != nil && slots > 0 {
-		t.spare = append(t.spare, spare{o, slots})
+func (e *Engine) spare(t *tx, c *claim, slots int) {
+	if o := e.offers.of(c.worker.Key()); o != nil && slots > 0 {
+		t.spare = append(t.spare, spare{o, slots, c.scan})
 	}
 }
 
 // look marks the work bell as heard for a worker whose next transaction scans the queue:
-// that scan sees everything the bell has rung for so far.
-func (s *offers) look(worker rowkey.Worker) {
-	if o := s.of(worker); o != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.rung, o.unsure = false, false
-		if o.again != nil {
-			o.again.Stop()
-		}
+// that scan sees everything the bell has rung for so far. It ends the offer, and returns the
+// number of the scan.
+func (s *offers) look(worker rowkey.Worker) (scan int) {
+	o := s.of(worker)
+	if o == nil {
+		return 0
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rung, o.unsure, o.slots, o.scan = false, false, 0, o.scan+1
+	if o.again != nil {
+		o.again.Stop()
+	}
+	return o.scan
 }
 
 // Bounds of the pause after a scan that skipped rows locked by other commits: those commits
@@ -289,7 +307,7 @@ const (
 
 // saw makes a worker with free slots after a scan of the queue scan again: at once if there
 // was more, after a pause if others had it locked. Otherwise the worker may rest.
-func (s *offers) saw(worker rowkey.Worker, more, skipped bool) {
+func (s *offers) saw(worker rowkey.Worker, scan int, more, skipped bool) {
 	o := s.of(worker)
 	switch {
 	case o == nil:
@@ -300,7 +318,7 @@ func (s *offers) saw(worker rowkey.Worker, more, skipped bool) {
 	default:
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.pause = 0
+		o.pause, o.seen = 0, max(o.seen, scan)
 	}
 }
 
@@ -333,7 +351,7 @@ func (s *offers) of(worker rowkey.Worker) *Slots {
 // takeSlot takes a slot of an offer, preferably one that is spare in this transaction.
 func (t *tx) takeSlot(o *Slots) bool {
 	for i := range t.spare {
-		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend() {
+		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend(s.scan) {
 			s.slots--
 			return true
 		}

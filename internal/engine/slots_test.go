@@ -192,22 +192,25 @@ func TestWhatIsInTheQueueClosesOffers(t *testing.T) { // T3
 	}
 }
 
-// TestABellIsHeardInTurn: a worker woken by the bell has not heard it. Until it does,
-// nothing is offered, so that no report made meanwhile overtakes it.
-func TestABellIsHeardInTurn(t *testing.T) { // T3
+// TestABellIsHeardByAScan: a worker woken by the bell has not heard it. Until it scans the
+// queue nothing is offered, so that no report made meanwhile overtakes it.
+func TestABellIsHeardByAScan(t *testing.T) { // T3
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
-	w.offer.Hear()
 	e.hint(store.TopicWork)
 	<-w.offer.Work()
 	w.offer.Add(1)
 	if n := w.offer.Reserved(); n != 0 {
 		t.Errorf("%d slots are offered before the bell was heard", n)
 	}
-	if !w.offer.Hear() || w.offer.Hear() {
+	if !w.offer.Rung() {
+		t.Error("want the bell heard")
+	}
+	if w.visit(t, link.Exchange{Free: 1}); w.offer.Rung() {
 		t.Error("want the bell heard once")
 	}
+	w.offer.Close()
 	w.offer.Add(1)
 	if n := w.offer.Reserved(); n != 1 {
 		t.Errorf("%d slots are offered; want 1", n)
@@ -220,7 +223,6 @@ func TestASlotIsCountedOnce(t *testing.T) { // T3
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
-	w.offer.Hear()
 	w.offer.Add(1)
 	if !w.offer.take() {
 		t.Fatal("there was no slot to take")

@@ -34,10 +34,14 @@ func (s *unreadableSteps) limit(worker rowkey.Worker, free int) int {
 	return free + min(2*s.rows[worker], maxUnreadable)
 }
 
-// met records how many a claim has met, and reports whether there may be more behind them.
-func (s *unreadableSteps) met(worker rowkey.Worker, n int) (more bool) {
+// met records how many a claim has met, and reports whether there may be more behind them. A
+// claim that skipped rows, which another claim of the worker may have locked, forgets none.
+func (s *unreadableSteps) met(worker rowkey.Worker, n int, skipped bool) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if skipped {
+		n = max(n, s.rows[worker])
+	}
 	more = n > s.rows[worker] && s.rows[worker] < maxUnreadable
 	if n == 0 {
 		delete(s.rows, worker)

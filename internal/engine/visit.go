@@ -238,7 +238,7 @@ func (e *Engine) await(ctx context.Context, v *visit, p *poll, limit time.Durati
 
 // pause returns the time until the next claim.
 func (v *visit) pause() time.Duration {
-	further := v.e.unreadableSteps.met(v.worker.Key(), v.unreadableSteps)
+	further := v.e.unreadableSteps.met(v.worker.Key(), v.unreadableSteps, v.skipped)
 	if v.skipped || v.more && v.moved || further || v.passed && len(v.pools) == 0 {
 		return visitDoubt
 	}

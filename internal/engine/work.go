@@ -73,6 +73,13 @@ func assignment(s *pawl.Step, job *jobFacts, def *workflow.Definition) link.Assi
 		Isolation: def.Node(s.Ord.Node()).Isolation, Known: job}
 }
 
+// maxOverlap is how many exchanges of one worker are worth having under way: the next ones wait for
+// the processors.
+const maxOverlap = 2
+
+// Overlap returns how many exchanges of one worker the lanes can commit side by side.
+func (e *Engine) Overlap() int { return min(e.cfg.Lanes, maxOverlap) }
+
 // Exchange reports and claims in one commit (T3): the outcomes are stored and applied, and
 // the steps that become ready may be among the assignments. A report that comes too late is
 // kept as a refused fact, without an error. If the worker has ended, the reports are kept
@@ -92,9 +99,8 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 	if len(cmds) == 0 {
 		return nil, nil
 	}
-	e.offers.visit(&x, true)
+	defer e.offers.visit(&x)()
 	errs, err := e.committer.do(ctx, cmds...)
-	e.offers.visit(&x, false)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +136,12 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 func (e *Engine) looked(c *claim) {
 	worker, short := c.worker.Key(), len(c.assigned) < c.free
 	e.offers.found(c.found, c.emptied())
-	further := e.unreadableSteps.met(worker, c.unreadableSteps) && short
+	further := e.unreadableSteps.met(worker, c.unreadableSteps, c.skipped) && short
 	if c.passed || further {
 		e.offers.ring() // there may be steps behind those of a full queue or those that cannot be read
 	}
 	if short {
-		e.offers.saw(worker, c.more && c.moved, c.skipped)
+		e.offers.saw(worker, c.scan, c.more && c.moved, c.skipped)
 	}
 }
 
@@ -147,6 +153,7 @@ type claim struct {
 	free      int
 	skipQueue bool
 	queued    int
+	scan      int // its number; see offers.look. 0: it does not scan the queue
 
 	quotas *quota.Limits
 	routes []rowkey.Route // of the worker, without those of full queues
@@ -177,7 +184,7 @@ func (c *claim) query(q *store.Query) {
 	if c.skipQueue {
 		return
 	}
-	c.e.offers.look(c.worker.Key())
+	c.scan = c.e.offers.look(c.worker.Key())
 	q.Claims = append(q.Claims, store.ClaimQuery{Worker: c.worker.Key(), Routes: c.routes, Limit: c.e.unreadableSteps.limit(c.worker.Key(), c.free), Starts: c.queued})
 }
 
@@ -235,7 +242,7 @@ func (c *claim) decide(t *tx) error {
 		}
 	}
 	if c.emptied() {
-		c.e.spare(t, w.Key(), c.free-len(c.assigned)) // last, since it cannot be undone
+		c.e.spare(t, c, c.free-len(c.assigned)) // last, since it cannot be undone
 	}
 	return nil
 }

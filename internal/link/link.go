@@ -26,6 +26,10 @@ type Worker interface {
 	// means that nothing was decided and the same reports have to be sent again.
 	Exchange(ctx context.Context, x Exchange) ([]Assignment, error)
 
+	// Overlap returns how many exchanges of one worker should be under way at once: 1, or
+	// more if they work side by side.
+	Overlap() int
+
 	// CompleteTx stores the success of a report within a transaction of the user. If
 	// the claim is lost, the error is of kind Conflict. When the handler has returned,
 	// the worker reports a failure that is Settled.
@@ -91,10 +95,10 @@ type Slots interface {
 	Unreserved(free func() int) int
 
 	// Work returns the channel that receives when there may be something to claim, and
-	// Hear reports whether it has since Hear was last called. From then until Hear
-	// nothing is offered.
+	// Rung reports whether it has since the last exchange that looked into the queue
+	// began. From then until the next such exchange nothing is offered.
 	Work() <-chan struct{}
-	Hear() bool
+	Rung() bool
 
 	// Bell returns a channel that receives when a taken slot is returned.
 	Bell() <-chan struct{}

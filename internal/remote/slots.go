@@ -97,8 +97,8 @@ func (s *slots) Unreserved(free func() int) int {
 // Work returns a channel that never receives: what is to be claimed is claimed.
 func (s *slots) Work() <-chan struct{} { return nil }
 
-// Hear returns false.
-func (s *slots) Hear() bool { return false }
+// Rung returns false.
+func (s *slots) Rung() bool { return false }
 
 // Bell returns a channel that receives when slots were given back.
 func (s *slots) Bell() <-chan struct{} { return s.bell }

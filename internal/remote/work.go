@@ -71,6 +71,9 @@ func (e *Engine) Exchange(ctx context.Context, x link.Exchange) ([]link.Assignme
 	return t.visit(ctx, x.Reports, x.Free)
 }
 
+// Overlap returns 1: each exchange takes a turn.
+func (e *Engine) Overlap() int { return 1 }
+
 // CompleteTx returns an error: a transaction needs the database.
 func (e *Engine) CompleteTx(context.Context, any, link.Report) error {
 	return unsupported("the completion of a step in a transaction", "give worker.New a client of local.Open")
