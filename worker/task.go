@@ -38,7 +38,6 @@ type Task struct {
 	Claim    int
 
 	Work   *workflow.Work
-	Input  json.RawMessage     // {inputs, needs: {id: output}, item, index, matrix}; nil is {}
 	Output workflow.OutputMode // empty is text
 
 	PermanentExitCodes []int  // of commands
@@ -50,9 +49,23 @@ type Task struct {
 	// is in none. Commands have it as TRACEPARENT, and requests as a header.
 	Traceparent string
 
-	ownDir bool // BaseDir was made for the job
+	input  func() json.RawMessage // nil: {}
+	ownDir bool                   // BaseDir was made for the job
 
 	completion // by CompleteTx
+}
+
+// Input returns the document that a command finds in the file PAWL_INPUT: {inputs, needs: {id:
+// output}}, and in a fan-out also item or matrix, and index. Each call makes it anew, with the
+// whole list of a fan-out: an instance that reads only its item gets that with less work from
+// Work.With.
+func (t *Task) Input() json.RawMessage {
+	if t.input != nil {
+		if doc := t.input(); doc != nil {
+			return doc
+		}
+	}
+	return json.RawMessage("{}")
 }
 
 // Limits bound one attempt. Zero fields have the default.

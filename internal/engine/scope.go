@@ -131,7 +131,8 @@ func (e *Engine) StepInput(ctx context.Context, a *link.Assignment) (*link.StepI
 	b := &link.StepInput{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
 		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node, Reused: reused,
 		Traceparent: e.traceOfAttempt(r, &a.Step)}
-	b.Input = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
+	def, instance := a.Definition, a.Step.Ord.Instance() > 0
+	b.Input = func() json.RawMessage { return input(def, node, scope, instance) }
 	return b, nil, nil
 }
 
@@ -189,9 +190,14 @@ func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, err
 }
 
 // input writes the document. Its parts are JSON already, and a fan-out reads the same
-// inputs thousands of times, so they are copied instead of parsed again.
+// inputs thousands of times, so they are copied instead of parsed again. Each instance of a
+// fan-out needs the whole list, so the document is written only for those that read it.
 func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) json.RawMessage {
-	b := append(make([]byte, 0, len(s.Inputs)+len(s.Item)+128), `{"inputs":`...)
+	size := len(s.Inputs) + len(s.Item) + 128
+	for _, n := range node.Needs {
+		size += len(def.Node(n).ID) + len(s.Outputs[n]) + 8
+	}
+	b := append(make([]byte, 0, size), `{"inputs":`...)
 	b = append(append(b, s.Inputs...), `,"needs":{`...)
 	needs := slices.Clone(node.Needs)
 	slices.SortFunc(needs, func(x, y int) int { return strings.Compare(def.Node(x).ID, def.Node(y).ID) })
