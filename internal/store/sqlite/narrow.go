@@ -32,8 +32,8 @@ func narrowly[R any](t *table[R], list string) *store.Narrow[R] {
 
 // jobUpdate returns the statement that writes j, and its columns.
 func (k *rowCache) jobUpdate(j *pawl.Job) (statement, []*store.Column[pawl.Job]) {
-	if known := k.jobs[j.Key()]; known != nil {
-		switch was := &known.job; {
+	if was := k.jobs[j.Key()].job; was != nil {
+		switch {
 		case jobCounts.Covers(was, j):
 			return updateJobCounts, jobCounts.Columns
 		case jobMove.Covers(was, j):
