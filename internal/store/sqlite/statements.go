@@ -228,6 +228,7 @@ const (
 	updateStepBodies
 	updateStepTake
 	updateStepEnd
+	updateStepSpread
 	updateWorker
 	updateSchedule
 	updateToken
@@ -478,6 +479,7 @@ var texts = [statementCount]string{
 	updateStepBodies: stepTable.update(stepTable.change),
 	updateStepTake:   stepTable.update(stepTake.Columns),
 	updateStepEnd:    stepTable.update(stepEnd.Columns),
+	updateStepSpread: stepTable.update(stepSpread.Columns),
 	updateWorker:     workerTable.update(workerTable.change),
 	updateSchedule:   scheduleTable.update(scheduleTable.change),
 	updateToken:      tokenTable.update(tokenTable.change),
