@@ -44,7 +44,8 @@ type renewer interface{ renew() }
 type heavy interface{ weight() int }
 
 // A late command comes after the others in its commit: it uses the slots that they free,
-// and may wait for them.
+// and may wait for them. It is a submission, which creates a job: attempt counts late commands
+// to make room for the jobs.
 type late interface{ late() }
 
 func weightOf(cmd command) int {
@@ -337,7 +338,7 @@ func (c *committer) attempt(batch []*group) error {
 		for _, cmd := range g.cmds {
 			cmd.query(q)
 			if _, ok := cmd.(late); ok {
-				made++ // a submission
+				made++
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func concurrencyKey(def *workflow.Definition, inputs json.RawMessage) (string, e
 
 // createJob makes a PENDING job with its steps.
 func (e *Engine) createJob(t *tx, b *creation) error {
-	job := b.job(t.room.jobs.next())
+	job := b.job()
 	if err := t.makeJob(job, b.note); err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (e *Engine) createJob(t *tx, b *creation) error {
 	return nil
 }
 
-// job writes the new job to j, without the fields that the table sets.
-func (b *creation) job(j *pawl.Job) *pawl.Job {
-	*j = pawl.Job{
+// job returns the new job, without the fields that the table sets.
+func (b *creation) job() *pawl.Job {
+	j := &pawl.Job{
 		ID: b.id, Workspace: b.workspace, Definition: definitions.KeyOf(b.def.Hash()), Workflow: b.def.Name, Version: b.version,
 		Description: b.description, WorkerCount: cmp.Or(b.workers, b.def.Workers), Private: b.private, Priority: b.priority,
 		Continues: b.continues, Schedule: b.schedule,

@@ -288,7 +288,8 @@ func (b *bell) ring() {
 	}
 }
 
-// begin returns a transaction, which committed ends. About so many jobs will be made in it.
+// begin returns a transaction, which committed ends. made is about how many jobs it will
+// create.
 func (e *Engine) begin(q *store.Query, f *store.Facts, made int) *tx {
 	t := newTx(q, f, made)
 	l := e.entryPool.take()

@@ -2,16 +2,14 @@ package engine
 
 import "github.com/pawl-dev/pawl"
 
-// A room has space for what a transaction makes.
+// A room has space for what a transaction makes. A record has an allocation of its own: a store
+// may keep one that was written, which would keep its neighbours in a slab, and their inputs.
 type room struct {
-	jobs      slab[pawl.Job]
-	steps     slab[pawl.Step]
-	heldJobs  slab[held[pawl.Job]]
-	heldSteps slab[held[pawl.Step]]
+	jobs  slab[held[pawl.Job]]
+	steps slab[held[pawl.Step]]
 }
 
-// maxSlab bounds how many values stay in memory for one that is in use: a store may keep a
-// record that was written.
+// maxSlab bounds how many values stay in memory for one that is in use.
 const maxSlab = 8
 
 // A slab allocates many values at once, which takes less time than one after the other.

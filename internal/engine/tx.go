@@ -42,7 +42,7 @@ type tx struct {
 	tokens    map[rowkey.Token]*held[pawl.Token]
 	pauses    map[rowkey.QueuePause]*held[pawl.QueuePause]
 	webhooks  map[rowkey.Webhook]*held[pawl.Webhook]
-	ofJob     map[rowkey.Job]*held[pawl.Step] // of the steps in sight of a job, the one that the others are linked to
+	ofJob     map[rowkey.Job]*held[pawl.Step] // first of the linked list of a job's steps in sight, newest first
 	room      room
 
 	salt        func() audit.Salt
@@ -127,7 +127,7 @@ func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
 	return nil, &need{[]rowkey.Definition{key}}
 }
 
-// newTx returns a transaction on the facts of a query. About so many jobs will be made in it.
+// newTx returns a transaction on the facts of a query. made is about how many jobs it will create.
 func newTx(q *store.Query, f *store.Facts, made int) *tx {
 	t := &tx{
 		facts: f, asked: asked{q: q}, now: f.Now,
@@ -332,7 +332,7 @@ func (t *tx) makeJob(j *pawl.Job, note decide.Note) error {
 	if t.jobs[k] != nil {
 		return fmt.Errorf("job key %d is taken: %w", k, store.ErrStale)
 	}
-	h := t.room.heldJobs.next()
+	h := t.room.jobs.next()
 	*h = held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
 	t.jobs[k] = h
 	t.journal.madeJobs = append(t.journal.madeJobs, k)
@@ -341,8 +341,7 @@ func (t *tx) makeJob(j *pawl.Job, note decide.Note) error {
 }
 
 func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
-	s, h := t.room.steps.next(), t.room.heldSteps.next()
-	*s = pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Priority: j.Priority}
+	s, h := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Priority: j.Priority}, t.room.steps.next()
 	*h = held[pawl.Step]{record: s, made: true, dirty: true, command: t.command}
 	t.steps[s.StepKey] = h
 	t.link(h)
