@@ -102,15 +102,18 @@ func (k *rowCache) worker(key rowkey.Worker) *pawl.Worker {
 func (k *rowCache) readJob(j *pawl.Job, bodies bool) {
 	c := *j
 	jobTable.Bare(&c)
-	k.jobs[j.Key()] = known(&c, j, bodies)
+	known := known(&c, j, bodies)
+	known.inputs, known.metadata = slices.Clone(known.inputs), slices.Clone(known.metadata)
+	k.jobs[j.Key()] = known
 }
 
-// known returns what is kept of a job. record is the one whose bodies do not count.
+// known returns what is kept of j, with its bodies if they are short. record is kept without
+// regard to its bodies.
 func known(record, j *pawl.Job, bodies bool) cachedJob {
 	if !bodies || len(j.Inputs)+len(j.Metadata) > cachedBodyLength {
 		return cachedJob{job: record}
 	}
-	return cachedJob{record, true, slices.Clone(j.Inputs), slices.Clone(j.Metadata)}
+	return cachedJob{record, true, j.Inputs, j.Metadata}
 }
 
 func (k *rowCache) readStep(s *pawl.Step) {
