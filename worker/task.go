@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,7 +59,7 @@ type Task struct {
 // Input returns the document that a command finds in the file PAWL_INPUT: {inputs, needs: {id:
 // output}}, and in a fan-out also item or matrix, and index. Each call makes it anew, with the
 // whole list of a fan-out: an instance that reads only its item gets that with less work from
-// Work.With.
+// Work.With. Input is safe for concurrent use.
 func (t *Task) Input() json.RawMessage {
 	if t.input != nil {
 		if doc := t.input(); doc != nil {
@@ -66,6 +67,13 @@ func (t *Task) Input() json.RawMessage {
 		}
 	}
 	return json.RawMessage("{}")
+}
+
+// SetInput makes Input return copies of doc. It is for the tests of a handler, before they call it:
+// the Task of a worker has an input.
+func (t *Task) SetInput(doc json.RawMessage) {
+	doc = bytes.Clone(doc)
+	t.input = func() json.RawMessage { return bytes.Clone(doc) }
 }
 
 // Limits bound one attempt. Zero fields have the default.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -173,7 +174,7 @@ func (s *Step) StepInput(like *workflow.Node) *link.StepInput {
 		w.HTTP = &workflow.Request{Method: h.Method, URL: h.URL, Headers: h.Headers, Body: h.Body, Expect: h.Expect}
 	}
 	input := s.Input // without the rest of the step
-	return &link.StepInput{Work: w, Input: func() json.RawMessage { return input }, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: s.node(like), Traceparent: s.Traceparent}
+	return &link.StepInput{Work: w, Input: func() json.RawMessage { return bytes.Clone(input) }, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: s.node(like), Traceparent: s.Traceparent}
 }
 
 // node returns what of a node is delivered. The steps of a worker are often alike, and a node is large.

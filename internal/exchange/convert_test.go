@@ -91,6 +91,8 @@ func TestStepsComeBack(t *testing.T) {
 		received := s.StepInput(nil)
 		if got := received.Input(); string(got) != string(want.Input()) {
 			t.Errorf("%s: input %s, want %s", w.Kind, got, want.Input())
+		} else if got[0] = 'x'; string(received.Input()) != string(want.Input()) {
+			t.Errorf("%s: input %s after a change of the previous, want it made anew", w.Kind, received.Input())
 		}
 		if diff := cmp.Diff(&want, received, cmpopts.IgnoreFields(link.StepInput{}, "Input"), cmp.AllowUnexported(workflow.Node{}), cmp.FilterPath(func(p cmp.Path) bool {
 			name := p.Last().String()
