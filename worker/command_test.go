@@ -198,9 +198,9 @@ func TestCommandInput(t *testing.T) {
 	t.Parallel()
 	task := newTask(t, script(`cat "$PAWL_INPUT"; cat`)) // and stdin is empty
 	task.Output = workflow.OutputJSON
-	task.Input = json.RawMessage(`{"inputs":{"day":"x"},"needs":{"a":[1]}}`)
+	task.SetInput(json.RawMessage(`{"inputs":{"day":"x"},"needs":{"a":[1]}}`))
 	wantOutput(t, execute(t, context.Background(), task), `{"inputs":{"day":"x"},"needs":{"a":[1]}}`)
-	task.Input = nil
+	task.SetInput(nil)
 	wantOutput(t, execute(t, context.Background(), task), `{}`)
 }
 

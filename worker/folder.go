@@ -111,11 +111,7 @@ func sweepOne(path string) {
 }
 
 func (f *folder) fill(t *Task) error {
-	input := t.Input
-	if input == nil {
-		input = []byte("{}")
-	}
-	if err := os.WriteFile(f.input, input, 0o600); err != nil {
+	if err := os.WriteFile(f.input, t.Input(), 0o600); err != nil {
 		return err
 	}
 	if t.Work.Kind != workflow.KindRun {

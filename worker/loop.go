@@ -658,7 +658,7 @@ func (w *Worker) stepInput(ctx context.Context, a *link.Assignment) (*link.StepI
 func (w *Worker) task(c *claim, b *link.StepInput) *Task {
 	a := &c.Assignment
 	t := &Task{JobID: b.JobID, StepID: b.StepID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts, Claim: a.Step.Claims,
-		Work: b.Work, Input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
+		Work: b.Work, input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
 		BaseDir: b.Dir, Limits: w.config.Limits, Traceparent: b.Traceparent,
 		completion: completion{link: w.link, step: a.Step.StepKey, actor: c.actor}}
 	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.link.AppendLogs}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,6 @@ type Task struct {
 	Claim    int
 
 	Work   *workflow.Work
-	Input  json.RawMessage     // {inputs, needs: {id: output}, item, index, matrix}; nil is {}
 	Output workflow.OutputMode // empty is text
 
 	PermanentExitCodes []int  // of commands
@@ -50,9 +50,30 @@ type Task struct {
 	// is in none. Commands have it as TRACEPARENT, and requests as a header.
 	Traceparent string
 
-	ownDir bool // BaseDir was made for the job
+	input  func() json.RawMessage // nil: {}
+	ownDir bool                   // BaseDir was made for the job
 
 	completion // by CompleteTx
+}
+
+// Input returns the document that a command finds in the file PAWL_INPUT: {inputs, needs: {id:
+// output}}, and in a fan-out also item or matrix, and index. Each call makes it anew, with the
+// whole list of a fan-out: an instance that reads only its item gets that with less work from
+// Work.With. Input is safe for concurrent use.
+func (t *Task) Input() json.RawMessage {
+	if t.input != nil {
+		if doc := t.input(); doc != nil {
+			return doc
+		}
+	}
+	return json.RawMessage("{}")
+}
+
+// SetInput makes Input return copies of doc. It is for the tests of a handler, before they call it:
+// the Task of a worker has an input.
+func (t *Task) SetInput(doc json.RawMessage) {
+	doc = bytes.Clone(doc)
+	t.input = func() json.RawMessage { return bytes.Clone(doc) }
 }
 
 // Limits bound one attempt. Zero fields have the default.

@@ -145,3 +145,21 @@ func TestSnoozeOfAHandler(t *testing.T) {
 		})
 	}
 }
+
+// TestSetInput: whoever tests a handler gives it an input, which is the handler's own to change.
+func TestSetInput(t *testing.T) {
+	t.Parallel()
+	task, doc := &Task{}, json.RawMessage(`{"inputs":{"n":1}}`)
+	if got := string(task.Input()); got != "{}" {
+		t.Errorf("input %s before it is set", got)
+	}
+	task.SetInput(doc)
+	doc[0] = 'x'
+	for range 2 {
+		got := task.Input()
+		if string(got) != `{"inputs":{"n":1}}` {
+			t.Errorf("input %s", got)
+		}
+		got[0] = 'x'
+	}
+}

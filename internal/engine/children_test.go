@@ -243,7 +243,7 @@ func TestRetryReusesChildren(t *testing.T) { // J2, J6
 		var broken atomic.Bool
 		broken.Store(true)
 		p := start(t, db.open(), setup{handlers: map[string]worker.Handler{"h": nop, "sometimes": func(_ context.Context, task *worker.Task) worker.Result {
-			if broken.Load() && strings.Contains(string(task.Input), `"n":2`) {
+			if broken.Load() && strings.Contains(string(task.Input()), `"n":2`) {
 				return worker.Result{Failure: &pawl.Failure{Class: "test", Message: "broken", Permanent: true}}
 			}
 			return worker.Result{Output: json.RawMessage(`1`)}

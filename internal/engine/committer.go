@@ -44,7 +44,8 @@ type renewer interface{ renew() }
 type heavy interface{ weight() int }
 
 // A late command comes after the others in its commit: it uses the slots that they free,
-// and may wait for them.
+// and may wait for them. It is a submission, which creates a job: attempt counts late commands
+// to make room for the jobs.
 type late interface{ late() }
 
 func weightOf(cmd command) int {
@@ -77,7 +78,7 @@ func (g *group) weight() int {
 type committer struct {
 	store  store.Ledger
 	log    *slog.Logger
-	begin  func(*store.Query, *store.Facts) *tx
+	begin  func(q *store.Query, f *store.Facts, made int) *tx
 	after  func(*tx)                       // called once for each commit, before its callers return
 	admit  func(later, batch []*group) int // returns how many of the late groups go with the batch; the others wait
 	supply func(ctx context.Context, definitions []rowkey.Definition, faults map[rowkey.Definition]error) error
@@ -93,7 +94,7 @@ type committer struct {
 	busy   sync.WaitGroup // lanes in use
 }
 
-func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Query, *store.Facts) *tx, after func(*tx)) *committer {
+func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Query, *store.Facts, int) *tx, after func(*tx)) *committer {
 	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause, free: lanes,
 		admit: func(later, _ []*group) int { return len(later) }}
 	c.again = time.AfterFunc(minIdle, c.ask)
@@ -332,10 +333,13 @@ func (c *committer) fail(batch []*group, err error) {
 
 // attempt runs one transaction for the batch.
 func (c *committer) attempt(batch []*group) error {
-	q := &store.Query{}
+	q, made := &store.Query{}, 0
 	for _, g := range batch {
 		for _, cmd := range g.cmds {
 			cmd.query(q)
+			if _, ok := cmd.(late); ok {
+				made++
+			}
 		}
 	}
 	var t *tx
@@ -343,7 +347,7 @@ func (c *committer) attempt(batch []*group) error {
 		if t != nil {
 			t.settle(t.handoffs, false) // the previous decision saw outdated facts
 		}
-		t = c.begin(q, f)
+		t = c.begin(q, f, made)
 		for _, g := range batch {
 			t.faults = g.faults
 			for i, cmd := range g.cmds {

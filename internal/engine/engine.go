@@ -288,9 +288,10 @@ func (b *bell) ring() {
 	}
 }
 
-// begin returns a transaction, which committed ends.
-func (e *Engine) begin(q *store.Query, f *store.Facts) *tx {
-	t := newTx(q, f)
+// begin returns a transaction, which committed ends. made is about how many jobs it will
+// create.
+func (e *Engine) begin(q *store.Query, f *store.Facts, made int) *tx {
+	t := newTx(q, f, made)
 	l := e.entryPool.take()
 	t.known, t.salt = e.defs.Known, e.cfg.Salt
 	t.entries, t.drafts, t.counted, t.seals, t.salts = l.entries, l.drafts, l.counted, l.seals, l.salts

@@ -15,7 +15,7 @@ import (
 )
 
 // echo returns the step's input document.
-func echo(_ context.Context, t *worker.Task) worker.Result { return worker.Result{Output: t.Input} }
+func echo(_ context.Context, t *worker.Task) worker.Result { return worker.Result{Output: t.Input()} }
 
 func TestChainRunsToItsEnd(t *testing.T) { // T2, T3, J2
 	onStores(t, func(t *testing.T, open func() store.Store) {
@@ -58,7 +58,7 @@ func TestFanOutKeepsOrder(t *testing.T) { // WORKFLOW.md: foreach, J7
 			}
 			defer now.Add(-1)
 			var in struct{ Item json.RawMessage }
-			if err := json.Unmarshal(task.Input, &in); err != nil {
+			if err := json.Unmarshal(task.Input(), &in); err != nil {
 				return worker.Result{Failure: &pawl.Failure{Class: "test", Message: err.Error(), Permanent: true}}
 			}
 			return worker.Result{Output: in.Item}

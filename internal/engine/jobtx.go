@@ -20,7 +20,7 @@ var _ decide.JobTx = jobTx{}
 func (b jobTx) Job() *pawl.Job { return b.t.job(b.key) }
 
 func (b jobTx) Steps(f func(*pawl.Step)) {
-	for _, h := range b.t.ofJob[b.key] {
+	for h := b.t.ofJob[b.key]; h != nil; h = h.next {
 		f(b.t.step(h.record.StepKey))
 	}
 }

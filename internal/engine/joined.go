@@ -104,7 +104,7 @@ func (e *Engine) doIn(ctx context.Context, outer any, q *store.Query, decide fun
 		wake = []store.Topic{store.TopicMarks}
 	}
 	err := e.store.DoIn(ctx, outer, q, wake, func(f *store.Facts) (*store.Changes, error) {
-		t = e.begin(q, f)
+		t = e.begin(q, f, 0)
 		if err := decide(t); err != nil {
 			return nil, err
 		}

@@ -337,7 +337,7 @@ func TestConcurrencyKeys(t *testing.T) { // J7, T12
 		defer g.release()
 		m := newMeter()
 		handlers := map[string]worker.Handler{"block": g.run, "h": func(ctx context.Context, task *worker.Task) worker.Result {
-			key := strings.Split(string(task.Input), `"`)[5]
+			key := strings.Split(string(task.Input()), `"`)[5]
 			m.during(key)
 			return nop(ctx, task)
 		}}

@@ -51,6 +51,9 @@ func validTrace(traceparent string) string {
 
 // json returns the metadata of a job, or nil for none.
 func (o origin) json() json.RawMessage {
+	if o.Dir == "" && o.Trace == "" && len(o.Rerun)+len(o.Given) == 0 {
+		return nil
+	}
 	all := map[string]any{}
 	for name, v := range o.Given {
 		all[name] = v
@@ -63,9 +66,6 @@ func (o origin) json() json.RawMessage {
 	}
 	if len(o.Rerun) > 0 {
 		all["rerun"] = o.Rerun
-	}
-	if len(all) == 0 {
-		return nil
 	}
 	b, err := json.Marshal(all)
 	if err != nil {

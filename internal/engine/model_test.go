@@ -197,7 +197,7 @@ func (j *random) run(ctx context.Context, t *worker.Task) worker.Result {
 		Item   *int
 		Matrix struct{ X *int }
 	}
-	if err := json.Unmarshal(t.Input, &in); err != nil {
+	if err := json.Unmarshal(t.Input(), &in); err != nil {
 		return worker.Result{Failure: &pawl.Failure{Class: "test", Message: err.Error(), Permanent: true}}
 	}
 	if in.Item == nil {

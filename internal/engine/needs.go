@@ -71,6 +71,9 @@ func refuse(errs []error, some []int, err error) []error {
 // needy returns the commands that need definitions, and the keys of these.
 func needy(errs []error) (commands []int, keys []rowkey.Definition) {
 	for i, err := range errs {
+		if err == nil {
+			continue // errors.As has to allocate n
+		}
 		var n *need
 		if errors.As(err, &n) {
 			commands, keys = append(commands, i), append(keys, n.definitions...)

@@ -131,7 +131,7 @@ func (e *Engine) StepInput(ctx context.Context, a *link.Assignment) (*link.StepI
 	b := &link.StepInput{Work: work, JobID: scope.JobID, StepID: r.id.Step(a.Step.Ord).Public(pawl.StepPrefix), Key: a.Definition.Key(a.Step.Ord),
 		Workflow: a.Definition.Name, Dir: dirOf(r.meta), Node: node, Reused: reused,
 		Traceparent: e.traceOfAttempt(r, &a.Step)}
-	b.Input = input(a.Definition, node, scope, a.Step.Ord.Instance() > 0)
+	b.Input = inputDocumentOf(a.Definition, node, scope, a.Step.Ord.Instance() > 0).write
 	return b, nil, nil
 }
 
@@ -188,28 +188,59 @@ func (e *Engine) item(ctx context.Context, k pawl.StepKey) (json.RawMessage, err
 	return nil, pawl.Errorf(pawl.Internal, "step %s has no item", k)
 }
 
-// input writes the document. Its parts are JSON already, and a fan-out reads the same
-// inputs thousands of times, so they are copied instead of parsed again.
-func input(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) json.RawMessage {
-	b := append(make([]byte, 0, len(s.Inputs)+len(s.Item)+128), `{"inputs":`...)
-	b = append(append(b, s.Inputs...), `,"needs":{`...)
-	needs := slices.Clone(node.Needs)
-	slices.SortFunc(needs, func(x, y int) int { return strings.Compare(def.Node(x).ID, def.Node(y).ID) })
-	for i, n := range needs {
+// An inputDocument is what a step can read. It lives as long as the task does, perhaps for hours, so
+// it does not keep the scope: that has the values that expressions have decoded, which take many
+// times the memory of their JSON, and outputs that only expressions use.
+type inputDocument struct {
+	inputs json.RawMessage
+	needs  []namedOutput // by id
+	of     string        // what an instance calls item; empty: the step is no instance
+	item   json.RawMessage
+	index  int
+}
+
+type namedOutput struct {
+	id     string
+	output json.RawMessage
+}
+
+func inputDocumentOf(def *workflow.Definition, node *workflow.Node, s *workflow.Scope, instance bool) *inputDocument {
+	d := &inputDocument{inputs: s.Inputs, needs: make([]namedOutput, 0, len(node.Needs))}
+	for _, n := range node.Needs {
+		d.needs = append(d.needs, namedOutput{def.Node(n).ID, s.Outputs[n]})
+	}
+	slices.SortFunc(d.needs, func(x, y namedOutput) int { return strings.Compare(x.id, y.id) })
+	if instance {
+		d.of, d.item, d.index = "item", s.Item, s.Index
+	}
+	if instance && len(node.Matrix) > 0 {
+		d.of = "matrix"
+	}
+	return d
+}
+
+// write writes the document. Its parts are JSON already, and a fan-out reads the same
+// inputs thousands of times, so they are copied instead of parsed again. Each instance of a
+// fan-out needs the whole list, so the document is written only for those that read it.
+func (d *inputDocument) write() json.RawMessage {
+	size := len(d.inputs) + len(d.item) + 128
+	for _, n := range d.needs {
+		size += len(n.id) + len(n.output) + 8
+	}
+	b := append(make([]byte, 0, size), `{"inputs":`...)
+	b = append(append(b, d.inputs...), `,"needs":{`...)
+	for i, n := range d.needs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(strconv.AppendQuote(b, def.Node(n).ID), ':')
-		b = append(b, decide.OrNull(s.Outputs[n])...)
+		b = append(strconv.AppendQuote(b, n.id), ':')
+		b = append(b, decide.OrNull(n.output)...)
 	}
 	b = append(b, '}')
-	if instance {
-		word := `,"item":`
-		if len(node.Matrix) > 0 {
-			word = `,"matrix":`
-		}
-		b = append(append(b, word...), decide.OrNull(s.Item)...)
-		b = strconv.AppendInt(append(b, `,"index":`...), int64(s.Index), 10)
+	if d.of != "" {
+		b = append(append(append(b, `,"`...), d.of...), `":`...)
+		b = append(b, decide.OrNull(d.item)...)
+		b = strconv.AppendInt(append(b, `,"index":`...), int64(d.index), 10)
 	}
 	return append(b, '}')
 }

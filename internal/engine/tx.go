@@ -42,7 +42,8 @@ type tx struct {
 	tokens    map[rowkey.Token]*held[pawl.Token]
 	pauses    map[rowkey.QueuePause]*held[pawl.QueuePause]
 	webhooks  map[rowkey.Webhook]*held[pawl.Webhook]
-	ofJob     map[rowkey.Job][]*held[pawl.Step] // steps in sight, by job
+	ofJob     map[rowkey.Job]*held[pawl.Step] // first of the linked list of a job's steps in sight, newest first
+	room      room
 
 	salt        func() audit.Salt
 	entries     []store.Entry
@@ -78,6 +79,7 @@ type held[R any] struct {
 	was     int64  // version when loaded; meaningless if made
 	made    bool
 	dirty   bool
+	next    *held[R]           // of the same job, if it is a step
 	command int                // the last command that saw it
 	loaded  [2]json.RawMessage // the inputs and metadata that were loaded with it
 	span
@@ -125,13 +127,14 @@ func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
 	return nil, &need{[]rowkey.Definition{key}}
 }
 
-func newTx(q *store.Query, f *store.Facts) *tx {
+// newTx returns a transaction on the facts of a query. made is about how many jobs it will create.
+func newTx(q *store.Query, f *store.Facts, made int) *tx {
 	t := &tx{
 		facts: f, asked: asked{q: q}, now: f.Now,
-		jobs:    make(map[rowkey.Job]*held[pawl.Job], len(f.Jobs)),
-		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)),
+		jobs:    make(map[rowkey.Job]*held[pawl.Job], len(f.Jobs)+made),
+		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)+made),
 		workers: make(map[rowkey.Worker]*held[pawl.Worker], len(f.Workers)),
-		ofJob:   make(map[rowkey.Job][]*held[pawl.Step], len(f.Jobs)),
+		ofJob:   make(map[rowkey.Job]*held[pawl.Step], len(f.Jobs)+made),
 	}
 	jobs, steps := make([]held[pawl.Job], 0, len(f.Jobs)), make([]held[pawl.Step], 0, len(f.Steps))
 	for k, j := range f.Jobs {
@@ -142,7 +145,7 @@ func newTx(q *store.Query, f *store.Facts) *tx {
 		steps = append(steps, held[pawl.Step]{record: s, was: s.Seq})
 		h := &steps[len(steps)-1]
 		t.steps[k] = h
-		t.ofJob[k.Job] = append(t.ofJob[k.Job], h)
+		t.link(h)
 	}
 	for k, w := range f.Workers {
 		t.workers[k] = &held[pawl.Worker]{record: w, was: w.Seq}
@@ -205,8 +208,7 @@ func (t *tx) undo() {
 	}
 	for _, k := range j.madeSteps {
 		delete(t.steps, k)
-		of := t.ofJob[k.Job]
-		t.ofJob[k.Job] = of[:len(of)-1] // made last
+		t.ofJob[k.Job] = t.ofJob[k.Job].next // made last
 	}
 	for _, k := range j.madeWorkers {
 		delete(t.workers, k)
@@ -245,6 +247,12 @@ func restore[R any](list []touched[R]) {
 		h := &list[i]
 		*h.record, h.dirty = h.before, h.dirtied
 	}
+}
+
+// link adds a step to those in sight of its job.
+func (t *tx) link(h *held[pawl.Step]) {
+	job := h.record.Job
+	h.next, t.ofJob[job] = t.ofJob[job], h
 }
 
 // touch records how a command found a record. Every command that sees a record may change
@@ -324,7 +332,8 @@ func (t *tx) makeJob(j *pawl.Job, note decide.Note) error {
 	if t.jobs[k] != nil {
 		return fmt.Errorf("job key %d is taken: %w", k, store.ErrStale)
 	}
-	h := &held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
+	h := t.room.jobs.next()
+	*h = held[pawl.Job]{record: j, made: true, dirty: true, command: t.command}
 	t.jobs[k] = h
 	t.journal.madeJobs = append(t.journal.madeJobs, k)
 	t.create(store.JobEntity(k), h.public(j.ID, pawl.JobPrefix), lifecycle.Job, draft{record: &j.Record, span: &h.span, tree: &j.Tree}, note)
@@ -332,10 +341,10 @@ func (t *tx) makeJob(j *pawl.Job, note decide.Note) error {
 }
 
 func (t *tx) makeStep(j *pawl.Job, ord pawl.Ord) *pawl.Step {
-	s := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Priority: j.Priority}
-	h := &held[pawl.Step]{record: s, made: true, dirty: true, command: t.command}
+	s, h := &pawl.Step{StepKey: pawl.StepKey{Job: j.Key(), Ord: ord}, Priority: j.Priority}, t.room.steps.next()
+	*h = held[pawl.Step]{record: s, made: true, dirty: true, command: t.command}
 	t.steps[s.StepKey] = h
-	t.ofJob[s.Job] = append(t.ofJob[s.Job], h)
+	t.link(h)
 	t.journal.madeSteps = append(t.journal.madeSteps, s.StepKey)
 	t.create(store.StepEntity(s.StepKey), h.public(j.ID.Step(ord), pawl.StepPrefix), lifecycle.Step, draft{record: &s.Record, span: &h.span, tree: &s.Tree}, decide.Note{})
 	return s

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -153,7 +154,7 @@ func stepOf(a *link.Assignment, b *link.StepInput) Step {
 		limit = workflow.DefaultTimeout
 	}
 	s := Step{Claim: Claim{b.StepID, a.Step.Claims}, JobID: b.JobID, Key: b.Key, Workflow: b.Workflow, Attempt: a.Step.Attempts,
-		Queue: n.Queue, Handler: n.Handler, Input: b.Input, OutputMode: string(n.Output), TimeoutMS: limit.Milliseconds(),
+		Queue: n.Queue, Handler: n.Handler, Input: b.Input(), OutputMode: string(n.Output), TimeoutMS: limit.Milliseconds(),
 		Permanent: n.Retry.PermanentExitCodes, Isolation: string(n.Isolation), Dir: b.Dir, Traceparent: b.Traceparent,
 		Work: Work{Kind: string(w.Kind), Command: w.Argv, Run: w.Script, Env: w.Env, Dir: w.Dir, With: w.With}}
 	if h := w.HTTP; h != nil {
@@ -172,7 +173,8 @@ func (s *Step) StepInput(like *workflow.Node) *link.StepInput {
 	if h := s.Work.HTTP; h != nil {
 		w.HTTP = &workflow.Request{Method: h.Method, URL: h.URL, Headers: h.Headers, Body: h.Body, Expect: h.Expect}
 	}
-	return &link.StepInput{Work: w, Input: s.Input, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: s.node(like), Traceparent: s.Traceparent}
+	input := s.Input // without the rest of the step
+	return &link.StepInput{Work: w, Input: func() json.RawMessage { return bytes.Clone(input) }, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: s.node(like), Traceparent: s.Traceparent}
 }
 
 // node returns what of a node is delivered. The steps of a worker are often alike, and a node is large.

@@ -1,11 +1,13 @@
 package exchange
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
@@ -84,9 +86,15 @@ func TestStepsComeBack(t *testing.T) {
 			n.Handler = w.Handler
 		}
 		n.Retry.PermanentExitCodes = []int{3}
-		want := link.StepInput{Work: &w, Input: []byte(`{"inputs":{}}`), JobID: "j_1", StepID: stepText, Key: "load[3]", Workflow: "flow", Dir: "/d", Node: n}
+		want := link.StepInput{Work: &w, Input: func() json.RawMessage { return []byte(`{"inputs":{}}`) }, JobID: "j_1", StepID: stepText, Key: "load[3]", Workflow: "flow", Dir: "/d", Node: n}
 		s := stepOf(&link.Assignment{Step: link.Claimed{StepKey: step.StepKey(), Claims: 2, Attempts: 1}}, &want)
-		if diff := cmp.Diff(&want, s.StepInput(nil), cmp.AllowUnexported(workflow.Node{}), cmp.FilterPath(func(p cmp.Path) bool {
+		received := s.StepInput(nil)
+		if got := received.Input(); string(got) != string(want.Input()) {
+			t.Errorf("%s: input %s, want %s", w.Kind, got, want.Input())
+		} else if got[0] = 'x'; string(received.Input()) != string(want.Input()) {
+			t.Errorf("%s: input %s after a change of the previous, want it made anew", w.Kind, received.Input())
+		}
+		if diff := cmp.Diff(&want, received, cmpopts.IgnoreFields(link.StepInput{}, "Input"), cmp.AllowUnexported(workflow.Node{}), cmp.FilterPath(func(p cmp.Path) bool {
 			name := p.Last().String()
 			return len(name) > 1 && name[1] >= 'a' && name[1] <= 'z' // compiled parts, which a step that is delivered has none of
 		}, cmp.Ignore())); diff != "" {

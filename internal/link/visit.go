@@ -72,8 +72,8 @@ type Claimed struct {
 // A StepInput has everything that is needed to run an assignment.
 type StepInput struct {
 	Work     *workflow.Work
-	Input    json.RawMessage // the document of PAWL_INPUT: inputs, needs, item or matrix, index
-	Reused   json.RawMessage // the output, if that of the job that this one continues is used: nothing is run
+	Input    func() json.RawMessage // makes the document of PAWL_INPUT: inputs, needs, item or matrix, index
+	Reused   json.RawMessage        // the output, if that of the job that this one continues is used: nothing is run
 	JobID    string
 	StepID   string
 	Key      string // load[3]

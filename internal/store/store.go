@@ -58,7 +58,9 @@ type Ledger interface {
 	// each by key), passes them to decide, and writes the changes that decide returns, all or
 	// nothing. An error of decide rolls back and is returned unchanged; nil changes roll back and return nil. decide must not keep its
 	// records after Do has returned an error. It runs again, with other facts, if the facts
-	// were outdated; its earlier result is then discarded. Do is safe for concurrent use.
+	// were outdated; its earlier result is then discarded. The store may keep the records that
+	// it has written, so nobody may change them once Do has returned. Do is safe for concurrent
+	// use.
 	Do(ctx context.Context, q *Query, decide func(*Facts) (*Changes, error)) error
 
 	// Transactions returns how many transactions of Do can run at once; further ones wait. 0

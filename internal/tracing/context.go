@@ -22,6 +22,9 @@ type Context struct {
 // Parse reads a traceparent, as W3C Trace Context has it. An invalid one is no error there, but
 // ignored.
 func Parse(traceparent string) (c Context, ok bool) {
+	if traceparent == "" {
+		return c, false
+	}
 	parts := strings.Split(traceparent, "-")
 	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 || len(parts[3]) != 2 || strings.ToLower(traceparent) != traceparent {
 		return c, false

@@ -85,7 +85,7 @@ func (p *pawlPart) handle(_ context.Context, t *worker.Task) worker.Result {
 		} `json:"inputs"`
 	}
 	if p.Rate > 0 {
-		_ = json.Unmarshal(t.Input, &input) // written below
+		_ = json.Unmarshal(t.Input(), &input) // written below
 	}
 	p.hand.Began(input.Inputs.Due)
 	if p.Payload == 0 {

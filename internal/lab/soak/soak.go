@@ -122,7 +122,7 @@ func database(ctx context.Context, server string) (own string, drop func(), err 
 func (s *soaker) noop(last bool) worker.Handler {
 	return func(_ context.Context, t *worker.Task) worker.Result {
 		var in struct{ Inputs struct{ At int64 } }
-		if err := json.Unmarshal(t.Input, &in); err == nil && last {
+		if err := json.Unmarshal(t.Input(), &in); err == nil && last {
 			lag := time.Since(pawl.Time(in.Inputs.At))
 			s.mu.Lock()
 			s.lags = append(s.lags, lag)

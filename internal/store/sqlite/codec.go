@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"unsafe"
 
 	"zombiezen.com/go/sqlite"
 
@@ -36,6 +37,7 @@ const (
 	unknown kind = iota
 	null
 	integer
+	octet // a blob of one byte
 	text
 )
 
@@ -92,8 +94,18 @@ func (r *row) text(v string) {
 	r.s.BindText(r.n, v)
 }
 
+// blob binds a blob. Those of one byte are mostly the same in each row: the tree of a record
+// of which nothing was counted out, and an entry that seals nothing.
 func (r *row) blob(v []byte) {
-	r.next().is = unknown
+	was := r.next()
+	if len(v) == 1 {
+		if was.is == octet && was.n == int64(v[0]) {
+			return
+		}
+		*was = value{is: octet, n: int64(v[0])}
+	} else {
+		*was = value{}
+	}
 	if r.s == nil {
 		r.args = append(r.args, append([]byte{}, v...)) // never nil, which would be NULL
 		return
@@ -119,13 +131,17 @@ func (r *row) any(v any) {
 	r.text(v.(string))
 }
 
-// body binds text, NULL if it is nil.
+// body binds text, NULL if it is nil. SQLite gets a copy, so that a long text needs none
+// before.
 func (r *row) body(v []byte) {
-	if v != nil {
+	switch {
+	case v == nil:
+		r.null()
+	case len(v) <= keptText || r.s == nil:
 		r.text(string(v))
-		return
+	default:
+		r.text(unsafe.String(unsafe.SliceData(v), len(v)))
 	}
-	r.null()
 }
 
 func (r *row) null() {
@@ -312,6 +328,12 @@ func place(s *pawl.Step) int64 {
 }
 
 func (r *row) entry(e *audit.Entry) {
+	r.bare(e)
+	r.seals(e)
+}
+
+// bare binds an entry without its seals.
+func (r *row) bare(e *audit.Entry) {
 	r.int(e.Sequence)
 	r.text(string(e.To))
 	r.text(string(e.Event))
@@ -325,6 +347,9 @@ func (r *row) entry(e *audit.Entry) {
 	}
 	r.int(e.At)
 	r.blob(e.Hash[:])
+}
+
+func (r *row) seals(e *audit.Entry) {
 	var room [256]byte
 	r.bytes(e.AppendExtra(room[:0]))
 }

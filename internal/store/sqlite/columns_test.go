@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 )
@@ -23,20 +25,39 @@ func TestForgottenColumns(t *testing.T) { // not parallel: see storetest.RunMuta
 			return db
 		}, SQL: func(context.Context, string) ([]string, [][]string, error) { return nil, nil, errors.ErrUnsupported }}
 	}
+	// A step that is not in progress has its route as its place, so that a change of it is noticed there.
+	spread := slices.DeleteFunc(narrow("the node of a fan-out", stepSpread), func(m storetest.Mutant) bool { return m.Name == "the node of a fan-out overlooks route" })
 	storetest.RunMutants(t, fresh, slices.Concat(
 		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable), forgotten(tokenTable), forgotten(webhookTable),
 		storetest.Forgotten("changing a job", jobTable.moving), storetest.Forgotten("changing a step", stepTable.moving),
 		narrow("the counts of a job", jobCounts), narrow("the move of a job", jobMove), narrow("the end of a job", jobEnd),
-		narrow("taking a step", stepTake), narrow("the end of a step", stepEnd),
+		narrow("taking a step", stepTake), narrow("the end of a step", stepEnd), spread,
 	))
 }
 
 func forgotten[R any](t *table[R]) []storetest.Mutant {
 	return slices.Concat(
-		storetest.Forgotten("inserting a "+t.Name, t.Columns), storetest.Forgotten("reading a "+t.Name, t.read),
+		storetest.Forgotten("inserting a "+t.Name, t.insert), storetest.Forgotten("reading a "+t.Name, t.read),
 		storetest.Forgotten("reading bodies of a "+t.Name, t.bodies), storetest.Forgotten("changing a "+t.Name+" with bodies", t.change))
 }
 
 func narrow[R any](where string, n *store.Narrow[R]) []storetest.Mutant {
 	return append(storetest.Forgotten(where, n.Columns), storetest.Overlooked(where, n)...)
+}
+
+// New jobs, steps and packs are written in the order of the file, in which SQLite does not copy
+// their values.
+func TestFileOrder(t *testing.T) {
+	t.Parallel()
+	db, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for table, want := range map[string]string{"job": jobNew, "step": stepNew, "audit": packColumns} {
+		got, err := sqlitex.ResultText(db.writer.conn.Prep("SELECT group_concat(name, ', ') FROM pragma_table_info('" + table + "')"))
+		if err != nil || got != want {
+			t.Errorf("%s has the columns %s, %v;\nnew rows are written as %s", table, got, err, want)
+		}
+	}
 }

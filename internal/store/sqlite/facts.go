@@ -206,7 +206,7 @@ func (r *reading) job(k rowkey.Job) error {
 	return r.c.each(selectJob, func(b *row) { b.int(int64(k)) }, func(c *columns) error {
 		if j := jobTable.readPlain(c); r.decoded(c, "job", k) {
 			r.f.Jobs[k] = j
-			r.c.cache.keepJob(j, false)
+			r.c.cache.readJob(j, false)
 		}
 		return nil
 	})
@@ -227,7 +227,7 @@ func (r *reading) jobInputs(k rowkey.Job) error {
 		j := jobTable.readPlain(c)
 		j.Inputs, j.Metadata = c.body(), c.body()
 		if r.decoded(c, "job", k) {
-			r.c.cache.keepJob(j, true)
+			r.c.cache.readJob(j, true)
 			r.addJob(j)
 		}
 		return nil
@@ -276,7 +276,7 @@ func (r *reading) addStep(c *columns) (pawl.StepKey, bool) {
 	}
 	if r.f.Steps[s.StepKey] == nil {
 		r.f.Steps[s.StepKey] = s
-		r.c.cache.keepStep(s)
+		r.c.cache.readStep(s)
 	}
 	return s.StepKey, true
 }

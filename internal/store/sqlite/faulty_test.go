@@ -70,6 +70,43 @@ func TestFaultyPasses(t *testing.T) {
 	}
 }
 
+// A record that is changed after its commit is found by the next transaction.
+func TestFaultyComparesWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	db := open(t, sqlite.Config{Path: ":memory:"})
+	defer db.Close()
+	faulty := storetest.NewFaulty(db, storetest.Script())
+	job, step := &pawl.Job{ID: storetest.NewMint().ID(1), Inputs: []byte(`{"n":1}`)}, &pawl.Step{Input: []byte("1")}
+	step.StepKey = pawl.StepKey{Job: job.Key(), Ord: pawl.MakeOrd(1, 0)}
+	if err := faulty.Do(t.Context(), &store.Query{}, func(f *store.Facts) (*store.Changes, error) {
+		b := storetest.NewBatch(f.Now)
+		b.AddJob(job)
+		b.AddStep(job, step)
+		return &b.Changes, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	found := func() (found bool) {
+		defer func() { found = recover() != nil }()
+		_ = faulty.Do(t.Context(), &store.Query{}, func(*store.Facts) (*store.Changes, error) { return nil, nil })
+		return false
+	}
+	if found() {
+		t.Error("a change was found before there was one")
+	}
+	for name, change := range map[string]func(by int){
+		"a field of a job":         func(by int) { job.Active += by },
+		"a byte of a job's input":  func(by int) { job.Inputs[5] += byte(by) },
+		"a field of a step":        func(by int) { step.Unmet += by },
+		"a byte of a step's input": func(by int) { step.Input[0] += byte(by) },
+	} {
+		if change(1); !found() {
+			t.Errorf("a change of %s was not found", name)
+		}
+		change(-1)
+	}
+}
+
 // One seed plans one run.
 func TestChances(t *testing.T) {
 	t.Parallel()

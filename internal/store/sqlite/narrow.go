@@ -24,6 +24,9 @@ var (
 	// For a step that is enqueued and claimed, and for one that ends.
 	stepTake = narrowly(stepTable, moved+"place "+taken)
 	stepEnd  = narrowly(stepTable, moved+"place folded completed_at output")
+
+	// For the node of a fan-out, when some instances have ended and others were made.
+	stepSpread = narrowly(stepTable, "made live tree")
 )
 
 func narrowly[R any](t *table[R], list string) *store.Narrow[R] {
@@ -32,8 +35,8 @@ func narrowly[R any](t *table[R], list string) *store.Narrow[R] {
 
 // jobUpdate returns the statement that writes j, and its columns.
 func (k *rowCache) jobUpdate(j *pawl.Job) (statement, []*store.Column[pawl.Job]) {
-	if known := k.jobs[j.Key()]; known != nil {
-		switch was := &known.job; {
+	if was := k.jobs[j.Key()].job; was != nil {
+		switch {
 		case jobCounts.Covers(was, j):
 			return updateJobCounts, jobCounts.Columns
 		case jobMove.Covers(was, j):
@@ -52,6 +55,8 @@ func (k *rowCache) jobUpdate(j *pawl.Job) (statement, []*store.Column[pawl.Job])
 func (k *rowCache) stepUpdate(s *pawl.Step) (statement, []*store.Column[pawl.Step]) {
 	if was := k.steps[s.StepKey]; was != nil {
 		switch {
+		case s.Total > 0 && stepSpread.Covers(was, s):
+			return updateStepSpread, stepSpread.Columns
 		case stepTake.Covers(was, s):
 			return updateStepTake, stepTake.Columns
 		case stepEnd.Covers(was, s):

@@ -40,7 +40,7 @@ func (r *reading) pause(s statement, bind func(*row)) error {
 
 func writePauses(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, p := range ch.NewPauses {
-		if err := c.run(insertPause, func(r *row) { writeColumns(r, pauseTable.Columns, p) }); err != nil {
+		if err := c.run(insertPause, func(r *row) { writeColumns(r, pauseTable.insert, p) }); err != nil {
 			return inserted(err, lifecycle.QueuePause.Name, p.Queue)
 		}
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -18,22 +19,23 @@ const (
 
 // A rowCache holds what the writing connection knows of records in the database, so that
 // records this process has read or written are not read again. It is valid until another
-// connection commits, which SQLite reports, or this one commits outside Do. It returns copies
-// of its records, and updates them after a commit.
+// connection commits, which SQLite reports, or this one commits outside Do. It keeps the
+// records that it has read or a commit has written, never changes them, and returns copies.
 type rowCache struct {
 	version int64 // of the data, as this connection sees it
-	jobs    map[rowkey.Job]*cachedJob
+	jobs    map[rowkey.Job]cachedJob
 	steps   map[pawl.StepKey]*pawl.Step
 	workers map[rowkey.Worker]*pawl.Worker
 }
 
 type cachedJob struct {
-	job    pawl.Job // without output and error
-	bodies bool     // with inputs and metadata
+	job              *pawl.Job // its bodies do not count
+	bodies           bool      // with inputs and metadata
+	inputs, metadata json.RawMessage
 }
 
 func newRowCache() *rowCache {
-	return &rowCache{jobs: map[rowkey.Job]*cachedJob{}, steps: map[pawl.StepKey]*pawl.Step{}, workers: map[rowkey.Worker]*pawl.Worker{}}
+	return &rowCache{jobs: map[rowkey.Job]cachedJob{}, steps: map[pawl.StepKey]*pawl.Step{}, workers: map[rowkey.Worker]*pawl.Worker{}}
 }
 
 func (k *rowCache) forget() {
@@ -59,23 +61,22 @@ func (k *rowCache) refresh(c *conn) error {
 
 func (k *rowCache) job(key rowkey.Job) *pawl.Job {
 	known := k.jobs[key]
-	if known == nil {
+	if known.job == nil {
 		return nil
 	}
-	j := known.job
-	j.Inputs, j.Metadata = nil, nil
+	j := *known.job
+	jobTable.Bare(&j)
 	return &j
 }
 
 // jobInputs returns a job with its inputs and metadata, or nil.
 func (k *rowCache) jobInputs(key rowkey.Job) *pawl.Job {
-	known := k.jobs[key]
-	if known == nil || !known.bodies {
+	j, known := k.job(key), k.jobs[key]
+	if !known.bodies {
 		return nil
 	}
-	j := known.job
-	j.Inputs, j.Metadata = slices.Clone(j.Inputs), slices.Clone(j.Metadata)
-	return &j
+	j.Inputs, j.Metadata = slices.Clone(known.inputs), slices.Clone(known.metadata)
+	return j
 }
 
 func (k *rowCache) step(key pawl.StepKey) *pawl.Step {
@@ -84,6 +85,7 @@ func (k *rowCache) step(key pawl.StepKey) *pawl.Step {
 		return nil
 	}
 	s := *known
+	stepTable.Bare(&s)
 	return &s
 }
 
@@ -95,21 +97,39 @@ func (k *rowCache) worker(key rowkey.Worker) *pawl.Worker {
 	return cloneWorker(known)
 }
 
-// keepJob keeps a job that was read or written, with its bodies if they were.
-func (k *rowCache) keepJob(j *pawl.Job, bodies bool) {
-	known := &cachedJob{job: *j}
-	jobTable.Bare(&known.job)
-	known.bodies = bodies && len(j.Inputs)+len(j.Metadata) <= cachedBodyLength
-	if known.bodies {
-		known.job.Inputs, known.job.Metadata = slices.Clone(j.Inputs), slices.Clone(j.Metadata)
-	}
+// readJob keeps a job that was read, with its bodies if they were. It is a copy, since the
+// transaction may change the job.
+func (k *rowCache) readJob(j *pawl.Job, bodies bool) {
+	c := *j
+	jobTable.Bare(&c)
+	known := known(&c, j, bodies)
+	known.inputs, known.metadata = slices.Clone(known.inputs), slices.Clone(known.metadata)
 	k.jobs[j.Key()] = known
 }
 
-func (k *rowCache) keepStep(s *pawl.Step) {
-	kept := *s
-	stepTable.Bare(&kept)
-	k.steps[s.StepKey] = &kept
+// known returns what is kept of j, with its bodies if they are short. record is kept without
+// regard to its bodies.
+func known(record, j *pawl.Job, bodies bool) cachedJob {
+	if !bodies || len(j.Inputs)+len(j.Metadata) > cachedBodyLength {
+		return cachedJob{job: record}
+	}
+	return cachedJob{record, true, j.Inputs, j.Metadata}
+}
+
+func (k *rowCache) readStep(s *pawl.Step) {
+	c := *s
+	stepTable.Bare(&c)
+	k.steps[s.StepKey] = &c
+}
+
+// light returns a record to be kept: the one that was written, unless its bodies are long.
+func light[R any](t *table[R], r *R, length int, f *pawl.Failure) *R {
+	if length <= cachedBodyLength && f == nil {
+		return r
+	}
+	c := *r
+	t.Bare(&c)
+	return &c
 }
 
 func (k *rowCache) keepWorker(w *pawl.Worker) { k.workers[w.Key()] = cloneWorker(w) }
@@ -148,17 +168,18 @@ func (k *rowCache) committed(ch *store.Changes) {
 // wroteJob takes over a job. A job that was changed without bodies keeps those it had.
 func (k *rowCache) wroteJob(j *pawl.Job, bodies bool) {
 	key := j.Key()
-	switch was := k.jobs[key]; {
-	case lifecycle.Job.Ended(j.State):
+	if lifecycle.Job.Ended(j.State) {
 		delete(k.jobs, key)
-	case !bodies && was != nil && j.Inputs == nil && j.Metadata == nil:
-		inputs, metadata := was.job.Inputs, was.job.Metadata
-		was.job = *j
-		jobTable.Bare(&was.job)
-		was.job.Inputs, was.job.Metadata = inputs, metadata
-	default:
-		k.keepJob(j, bodies)
+		return
 	}
+	record := light(jobTable, j, len(j.Inputs)+len(j.Output)+len(j.Metadata), j.Error)
+	was := k.jobs[key]
+	if bodies || was.job == nil || j.Inputs != nil || j.Metadata != nil {
+		k.jobs[key] = known(record, j, bodies)
+		return
+	}
+	was.job = record
+	k.jobs[key] = was
 }
 
 func (k *rowCache) wroteStep(s *pawl.Step) {
@@ -166,10 +187,5 @@ func (k *rowCache) wroteStep(s *pawl.Step) {
 		delete(k.steps, s.StepKey)
 		return
 	}
-	if was := k.steps[s.StepKey]; was != nil {
-		*was = *s
-		stepTable.Bare(was)
-		return
-	}
-	k.keepStep(s)
+	k.steps[s.StepKey] = light(stepTable, s, len(s.Input)+len(s.Output), s.Error)
 }

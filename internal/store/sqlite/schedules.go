@@ -40,7 +40,7 @@ func (r *reading) schedule(s statement, bind func(*row)) error {
 
 func writeSchedules(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, s := range ch.NewSchedules {
-		if err := c.run(insertSchedule, func(r *row) { writeColumns(r, scheduleTable.Columns, s) }); err != nil {
+		if err := c.run(insertSchedule, func(r *row) { writeColumns(r, scheduleTable.insert, s) }); err != nil {
 			return inserted(err, lifecycle.Schedule.Name, s.Name)
 		}
 	}

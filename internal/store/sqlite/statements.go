@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,13 +12,13 @@ import (
 
 // The tables of the records.
 var (
-	jobTable      = tableOf(store.Jobs)
-	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("place", place)))
-	workerTable   = tableOf(store.Workers)
-	scheduleTable = tableOf(store.Schedules)
-	tokenTable    = tableOf(store.Tokens)
-	pauseTable    = tableOf(store.QueuePauses)
-	webhookTable  = tableOf(store.Webhooks)
+	jobTable      = tableOf(store.Jobs, jobFileOrder)
+	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("place", place)), stepFileOrder)
+	workerTable   = tableOf(store.Workers, "")
+	scheduleTable = tableOf(store.Schedules, "")
+	tokenTable    = tableOf(store.Tokens, "")
+	pauseTable    = tableOf(store.QueuePauses, "")
+	webhookTable  = tableOf(store.Webhooks, "")
 )
 
 // A table holds the columns of one kind of record in the form of statements.
@@ -25,11 +26,34 @@ type table[R any] struct {
 	*store.Table[R]
 	key, read, moving, bodies []*store.Column[R]
 	change                    []*store.Column[R] // moving and bodies
+	insert                    []*store.Column[R] // all; see jobFileOrder
 }
 
-func tableOf[R any](t *store.Table[R]) *table[R] {
-	return &table[R]{Table: t, key: t.Of(store.Key), read: t.Of(store.Key, store.Fixed, store.Moving),
-		moving: t.Of(store.Moving, store.Derived), bodies: t.Of(store.Body), change: t.Of(store.Moving, store.Derived, store.Body)}
+// The columns of the tables that get most new rows, in the order of the file. An INSERT that
+// names all of them in this order evaluates the values in place; for any other order SQLite
+// copies each value once more.
+const (
+	jobFileOrder = "id uuid workspace workflow description parent parent_step continues schedule depth private created_at" +
+		" state seq head due_at due_event updated_at definition version worker_count route priority rank pool quota paused" +
+		" mark mark_at mark_tries ending hooks open blocked active started_at completed_at tree inputs output error metadata children"
+	stepFileOrder = "job ord created_at state seq head due_at due_event updated_at mark mark_at mark_tries unmet skipped" +
+		" attempts claims losses worker route priority rank pool total made live enqueued_at started_at completed_at place" +
+		" tree folded input output error"
+)
+
+// tableOf returns a table whose rows are inserted with the columns in this order. An empty order
+// is that of the columns.
+func tableOf[R any](t *store.Table[R], fileOrder string) *table[R] {
+	b := &table[R]{Table: t, key: t.Of(store.Key), read: t.Of(store.Key, store.Fixed, store.Moving),
+		moving: t.Of(store.Moving, store.Derived), bodies: t.Of(store.Body), change: t.Of(store.Moving, store.Derived, store.Body),
+		insert: slices.Clone(t.Columns)}
+	if fileOrder != "" {
+		order := strings.Fields(fileOrder)
+		slices.SortFunc(b.insert, func(x, y *store.Column[R]) int {
+			return cmp.Compare(slices.Index(order, x.Name), slices.Index(order, y.Name))
+		})
+	}
+	return b
 }
 
 // names lists columns: "a, b".
@@ -63,10 +87,10 @@ func (t *table[R]) update(list []*store.Column[R]) string {
 
 // The lists of columns of records.
 var (
-	jobAll      = names(jobTable.Columns)
+	jobNew      = names(jobTable.insert)
 	jobHot      = names(jobTable.read)
 	jobWhole    = names(slices.Concat(jobTable.read, jobTable.bodies))
-	stepNew     = names(stepTable.Columns)
+	stepNew     = names(stepTable.insert)
 	stepHot     = names(stepTable.read)
 	stepAll     = names(slices.Concat(stepTable.read, stepTable.bodies))
 	workerAll   = names(workerTable.Columns)
@@ -79,8 +103,10 @@ var (
 // Columns of tables that are not records, in the order in which the codec binds and reads
 // them.
 const (
-	entryColumns      = "seq, state, event, reason, actor, request_id, metadata, at, hash, seals"
+	bareColumns       = "seq, state, event, reason, actor, request_id, metadata, at, hash"
+	entryColumns      = bareColumns + ", seals"
 	trailColumns      = "ord, " + entryColumns + ", more"
+	packColumns       = "job, ord, " + bareColumns + ", more, seals" // in the order of the file; see jobFileOrder
 	definitionColumns = "id, hash, name, source, created_at"
 	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
 	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
@@ -202,6 +228,7 @@ const (
 	updateStepBodies
 	updateStepTake
 	updateStepEnd
+	updateStepSpread
 	updateWorker
 	updateSchedule
 	updateToken
@@ -395,16 +422,16 @@ var texts = [statementCount]string{
 
 	dataVersion: "PRAGMA data_version",
 
-	insertJob:           insert("job", jobAll),
-	insertJob8:          insertRows("job", jobAll, 8),
-	insertJob32:         insertRows("job", jobAll, 32),
+	insertJob:           insert("job", jobNew),
+	insertJob8:          insertRows("job", jobNew, 8),
+	insertJob32:         insertRows("job", jobNew, 32),
 	insertStep:          insert("step", stepNew),
 	insertStep8:         insertRows("step", stepNew, 8),
 	insertStep32:        insertRows("step", stepNew, 32),
 	insertWorker:        insert("worker", workerAll),
-	insertAudit:         insert("audit", "job, "+trailColumns),
-	insertAudit8:        insertRows("audit", "job, "+trailColumns, 8),
-	insertAudit32:       insertRows("audit", "job, "+trailColumns, 32),
+	insertAudit:         insert("audit", packColumns),
+	insertAudit8:        insertRows("audit", packColumns, 8),
+	insertAudit32:       insertRows("audit", packColumns, 32),
 	insertWorkerAudit:   insert("worker_audit", "worker, "+entryColumns),
 	insertScheduleAudit: insert("schedule_audit", "schedule, "+entryColumns),
 	insertSchedule:      insert("schedule", scheduleAll),
@@ -452,6 +479,7 @@ var texts = [statementCount]string{
 	updateStepBodies: stepTable.update(stepTable.change),
 	updateStepTake:   stepTable.update(stepTake.Columns),
 	updateStepEnd:    stepTable.update(stepEnd.Columns),
+	updateStepSpread: stepTable.update(stepSpread.Columns),
 	updateWorker:     workerTable.update(workerTable.change),
 	updateSchedule:   scheduleTable.update(scheduleTable.change),
 	updateToken:      tokenTable.update(tokenTable.change),

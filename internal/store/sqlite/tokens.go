@@ -37,7 +37,7 @@ func (r *reading) token(s statement, bind func(*row)) error {
 
 func writeTokens(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, t := range ch.NewTokens {
-		if err := c.run(insertToken, func(r *row) { writeColumns(r, tokenTable.Columns, t) }); err != nil {
+		if err := c.run(insertToken, func(r *row) { writeColumns(r, tokenTable.insert, t) }); err != nil {
 			return inserted(err, lifecycle.Token.Name, t.Name)
 		}
 	}

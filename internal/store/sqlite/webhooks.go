@@ -43,7 +43,7 @@ func (r *reading) webhook(s statement, bind func(*row)) error {
 
 func writeWebhooks(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, w := range ch.NewWebhooks {
-		if err := c.run(insertWebhook, func(r *row) { writeColumns(r, webhookTable.Columns, w) }); err != nil {
+		if err := c.run(insertWebhook, func(r *row) { writeColumns(r, webhookTable.insert, w) }); err != nil {
 			return inserted(err, lifecycle.Webhook.Name, w.Name)
 		}
 	}

@@ -46,7 +46,7 @@ func writeDefinitions(c *conn, _ *store.Facts, ch *store.Changes) error {
 
 func writeWorkers(c *conn, _ *store.Facts, ch *store.Changes) error {
 	for _, w := range ch.NewWorkers {
-		if err := c.run(insertWorker, func(r *row) { writeColumns(r, workerTable.Columns, w) }); err != nil {
+		if err := c.run(insertWorker, func(r *row) { writeColumns(r, workerTable.insert, w) }); err != nil {
 			return inserted(err, lifecycle.Worker.Name, w.Key())
 		}
 	}
@@ -61,7 +61,7 @@ func writeWorkers(c *conn, _ *store.Facts, ch *store.Changes) error {
 
 func writeJobs(c *conn, _ *store.Facts, ch *store.Changes) error {
 	jobs := sorted(ch.NewJobs, func(a, b *pawl.Job) int { return cmp.Compare(a.Key(), b.Key()) })
-	n, err := insertAll(c, jobBulks, jobs, func(r *row, j *pawl.Job) { writeColumns(r, jobTable.Columns, j) })
+	n, err := insertAll(c, jobBulks, jobs, func(r *row, j *pawl.Job) { writeColumns(r, jobTable.insert, j) })
 	if err != nil {
 		return inserted(err, lifecycle.Job.Name, jobs[n].Key())
 	}
@@ -77,7 +77,7 @@ func writeJobs(c *conn, _ *store.Facts, ch *store.Changes) error {
 
 func writeSteps(c *conn, _ *store.Facts, ch *store.Changes) error {
 	steps := sorted(ch.NewSteps, func(a, b *pawl.Step) int { return compareKeys(a.StepKey, b.StepKey) })
-	n, err := insertAll(c, stepBulks, steps, func(r *row, s *pawl.Step) { writeColumns(r, stepTable.Columns, s) })
+	n, err := insertAll(c, stepBulks, steps, func(r *row, s *pawl.Step) { writeColumns(r, stepTable.insert, s) })
 	if err != nil {
 		return inserted(err, lifecycle.Step.Name, steps[n].StepKey)
 	}
@@ -119,8 +119,9 @@ const entryOf = "audit entry of"
 
 func bindEntries(r *row, p store.Packed) {
 	r.ints(int64(p.Job), int64(p.Ord))
-	r.entry(&p.Entry.Entry)
+	r.bare(&p.Entry.Entry)
 	r.body(p.More)
+	r.seals(&p.Entry.Entry)
 }
 
 // insertAll inserts the records, many at once. It returns how many were written before an
