@@ -60,6 +60,7 @@ func (w *Worker) beatOnce() error {
 	}
 	w.stop(said.Stops, ErrCanceled)
 	w.stop(said.Taken, errEnded)
+	w.alone.Store(said.Alone)
 	w.tell(news{p.Worker, said.State, said.Work})
 	w.spare(p.Worker, said.State)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -140,10 +141,11 @@ type Worker struct {
 	beats   sync.WaitGroup // the goroutines of the heartbeat, of follow and of the folders
 	look    chan struct{}  // buffer 1: the loop is to check for work
 	slots   func() int     // the method free, bound once
+	width   int            // visits under way at once while it is alone
+	alone   atomic.Bool    // no other worker lives, as the last beat says
 	pace    pace
 	folders *folders // of jobs; nil: there are none
 
-	most  int           // visits under way at once
 	ample chan struct{} // buffer 1: there are enough results
 
 	turn    sync.Mutex // guards what follows; held to prepare a visit and to settle it, not during its exchange
@@ -201,7 +203,8 @@ func New(l Linker, c Config) (*Worker, error) {
 		news:    make(chan news, 1), look: make(chan struct{}, 1), ample: make(chan struct{}, 1), poll: true,
 		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
 	maps.Copy(w.handlers, c.Handlers)
-	w.slots, w.most = w.free, max(min(w.link.Overlap(), c.Capacity/minShare), 1)
+	w.slots, w.width = w.free, max(min(w.link.Overlap(), c.Capacity/minShare), 1)
+	w.alone.Store(true) // until a beat says otherwise
 	return w, nil
 }
 
@@ -264,7 +267,7 @@ func (w *Worker) start(ctx context.Context) error {
 	w.beats.Go(w.beat)
 	w.beats.Go(w.follow)
 	w.beats.Go(func() { w.folders.tidy(w.life) })
-	if w.most > 1 {
+	if w.width > 1 {
 		w.beats.Go(w.visitBeside)
 	}
 	go w.loop()

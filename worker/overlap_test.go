@@ -28,6 +28,7 @@ type desk struct {
 	link.Worker
 	t        *testing.T
 	capacity int
+	others   atomic.Bool // other workers live
 	calls    chan *call
 	ends     chan struct{} // one for each step that ends
 
@@ -80,7 +81,7 @@ func (d *desk) Register(_ context.Context, r link.Registration) (*pawl.Worker, f
 func (d *desk) LendSlots(*pawl.Worker, func(*link.Assignment)) link.Slots { return &lent{d} }
 
 func (d *desk) Beat(context.Context, link.Pulse) (*link.Pulsed, error) {
-	return &link.Pulsed{State: lifecycle.WorkerRunning}, nil
+	return &link.Pulsed{State: lifecycle.WorkerRunning, Alone: !d.others.Load()}, nil
 }
 
 func (d *desk) MoveWorker(context.Context, rowkey.Worker, machine.Event, decide.Note) error {
@@ -534,6 +535,15 @@ type meeting struct {
 	met     chan struct{}
 }
 
+// Beat says that the worker is alone, which only PostgreSQL does by itself.
+func (m *meeting) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
+	said, err := m.Store.Beat(ctx, p)
+	if err == nil {
+		said.Alone = true
+	}
+	return said, err
+}
+
 func (m *meeting) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
 	if m.open.Load() && len(q.Steps) > 0 {
 		m.entered <- struct{}{}
@@ -556,7 +566,7 @@ func TestTwoCommitsOfAWorkerAreUnderWay(t *testing.T) { // T3, T5
 		e.Close()
 		db.Close()
 	})
-	const slots = 64
+	const slots = 2 * minShare
 	started, ends := make(chan struct{}, 4*slots), make(chan struct{}, 4*slots)
 	h := func(context.Context, *Task) Result {
 		started <- struct{}{}
@@ -608,4 +618,21 @@ func TestTwoCommitsOfAWorkerAreUnderWay(t *testing.T) { // T3, T5
 			t.Errorf("job %s: %s, %v", a.ID.Public(pawl.JobPrefix), v.Status, err)
 		}
 	}
+}
+
+// TestBesideOthers: a worker keeps one exchange under way once a beat says that another worker
+// lives, and two again when it is alone (T3).
+func TestBesideOthers(t *testing.T) {
+	const slots = 2 * minShare
+	atDesk(t, slots, func(t *testing.T, d *desk, w *Worker) {
+		for _, others := range []bool{true, false} {
+			d.others.Store(others)
+			time.Sleep(w.config.Beat)
+			synctest.Wait()
+			if most := w.most(); most != map[bool]int{true: 1, false: 2}[others] {
+				t.Errorf("others %v: %d exchanges under way at once", others, most)
+			}
+		}
+		d.assign(d.next(), 0, 0)
+	})
 }

@@ -12,9 +12,10 @@ import (
 )
 
 // A visit is an exchange with the engine. As many are under way at once as the engine can use
-// (link.Worker.Overlap). The first begins as soon as there is something to do, another one beside
-// it once its share of steps (see share) has ended and can be reported. The turn is held to
-// prepare a visit and to settle it, and by nobody during the exchange.
+// (link.Worker.Overlap) while no other worker lives: with others, the server has enough to do, and
+// smaller transactions only cost more. The first begins as soon as there is something to do,
+// another one beside it once its share of steps (see share) has ended and can be reported. The
+// turn is held to prepare a visit and to settle it, and by nobody during the exchange.
 //
 // Each slot is in one place: with a running step, with a report in the outbox, with a visit, or
 // lent. Each report is in the outbox or with one visit.
@@ -27,7 +28,7 @@ type visit struct {
 
 // minShare is how many slots each of several exchanges has at least. With fewer, the additional
 // transactions cost more than is gained.
-const minShare = 16
+const minShare = 50
 
 // Of every queueEvery slots one is for the step that has waited longest in the queue,
 // before what the worker's own reports make ready: begun jobs should continue, but a
@@ -226,7 +227,7 @@ func (w *Worker) lacking() int {
 	switch {
 	case len(w.visits) == 0 && w.left:
 		return 1
-	case len(w.visits) == 0 || len(w.visits) >= w.most:
+	case len(w.visits) == 0 || len(w.visits) >= w.most():
 		return math.MaxInt
 	}
 	return w.share() - w.reportable()
@@ -234,7 +235,18 @@ func (w *Worker) lacking() int {
 
 // share returns how many slots a visit takes, and how many steps must have ended for one beside
 // another.
-func (w *Worker) share() int { return (w.config.Capacity + w.most - 1) / w.most }
+func (w *Worker) share() int {
+	n := w.most()
+	return (w.config.Capacity + n - 1) / n
+}
+
+// most returns how many visits may be under way at once.
+func (w *Worker) most() int {
+	if w.alone.Load() {
+		return w.width
+	}
+	return 1
+}
 
 // reportable moves the reports of the outbox to its beginning that wait for no visit under way,
 // and returns how many they are: the second of two commits that change one job waits for the first.
@@ -335,7 +347,7 @@ func (w *Worker) prepare(draining bool) *visit {
 // portion returns how many of the first n reports a visit takes: its share, and the others of the
 // same jobs, which it moves to the beginning.
 func (w *Worker) portion(v *visit, n, share int) int {
-	if w.most < 2 {
+	if w.most() < 2 {
 		return n
 	}
 	v.jobs = make(map[rowkey.Job]bool)

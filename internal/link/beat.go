@@ -21,6 +21,7 @@ type Pulsed struct {
 	State machine.State // of the worker; empty if there is none
 	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
 	Taken []Stop        // of the claims in the Pulse, those that the worker no longer has
+	Alone bool          // no other worker lives; never set where Worker.Overlap is 1
 	Work  bool          // there may be something to claim on the routes; for routes that are new to the store it may be set only by a later beat
 }
 

@@ -44,7 +44,8 @@ select
   coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
     (select rank from step s where s.line = 1 and s.route = r.route and s.rank >= $10::bigint order by rank, job, ord limit 1) h), $12::bigint),
   coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
-    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint), 0,
+    (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint),
+  case when exists (select 1 from worker where ` + livingWorker + ` and id <> $1) then 0 else 1 end,
   coalesce((select state from worker where id = $1), '')`
 
 // Beat records that a process and its worker are alive; see store.Ledger.
@@ -72,7 +73,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 				return
 			}
 			found, answer.State = sight{a, b}, machine.State(text)
-			answer.Work = found != nowhere
+			answer.Work, answer.Alone = found != nowhere, claim == 1
 		}, int64(p.Worker), n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, bigints(p.Routes), from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
 	})
 	if claimCursor.idle() {
