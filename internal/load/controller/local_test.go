@@ -114,7 +114,7 @@ func TestFinishAll(t *testing.T) {
 	defer cancel()
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := os.Stat(program + ".lines"); err == nil {
+			if file, err := os.Stat(program + ".lines"); err == nil && file.Size() > 0 { // it is there before its line is
 				cancel()
 			}
 			time.Sleep(localPause)
