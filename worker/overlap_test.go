@@ -245,6 +245,16 @@ func (d *desk) fill(job rowkey.Job) {
 	}
 }
 
+// both lets all 100 slots of the worker be in use, and two visits begin: with the report of one
+// step, and with those of 50.
+func (d *desk) both() (a, b *call) {
+	d.fill(0)
+	d.end(1)
+	a = d.next()
+	d.end(50)
+	return a, d.next()
+}
+
 // TestASecondVisitBegins when half of the slots have something to report while the first is under
 // way, and not before. Each takes at most half.
 func TestASecondVisitBegins(t *testing.T) { // T3
@@ -310,11 +320,7 @@ func TestReportsOfOneJobShareAVisit(t *testing.T) { // T3
 // the other visit has ended.
 func TestReportsAreSentAgainBesideAnotherVisit(t *testing.T) { // T10, T5
 	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
-		d.fill(0)
-		d.end(1)
-		a := d.next()
-		d.end(50)
-		b := d.next()
+		a, b := d.both()
 		sent := claimsOf(a.Reports)
 		a.reply <- reply{err: &link.CommitError{Err: &pawl.Error{Kind: pawl.Unavailable, Message: "away"}}}
 		d.end(50)
@@ -335,11 +341,7 @@ func TestReportsAreSentAgainBesideAnotherVisit(t *testing.T) { // T10, T5
 // the claims whose losses are taken back.
 func TestAnEndedWorkerRunsNothingOfItsOtherVisit(t *testing.T) { // J1, T7
 	atDesk(t, 100, func(t *testing.T, d *desk, w *Worker) {
-		d.fill(0)
-		d.end(1)
-		a := d.next()
-		d.end(50)
-		b := d.next()
+		a, b := d.both()
 		begun, old := d.begun.Load(), w.ID()
 		a.reply <- reply{err: link.ErrWorkerEnded}
 		synctest.Wait()
@@ -375,11 +377,7 @@ func TestAnEndedWorkerRunsNothingOfItsOtherVisit(t *testing.T) { // J1, T7
 // TestBothVisitsSayThatTheWorkerHasEnded: it registers anew once.
 func TestBothVisitsSayThatTheWorkerHasEnded(t *testing.T) { // J1
 	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
-		d.fill(0)
-		d.end(1)
-		a := d.next()
-		d.end(50)
-		b := d.next()
+		a, b := d.both()
 		a.reply <- reply{err: link.ErrWorkerEnded}
 		b.reply <- reply{err: link.ErrWorkerEnded}
 		c := d.next() // of the new record
@@ -397,11 +395,7 @@ func TestBothVisitsSayThatTheWorkerHasEnded(t *testing.T) { // J1
 // all that is reported.
 func TestADrainWaitsForBothVisits(t *testing.T) { // T3, J1
 	atDesk(t, 100, func(t *testing.T, d *desk, w *Worker) {
-		d.fill(0)
-		d.end(1)
-		a := d.next()
-		d.end(50)
-		b := d.next()
+		a, b := d.both()
 		d.end(49)
 		done := make(chan error, 1)
 		go func() { done <- w.Drain(context.Background()) }()
@@ -436,11 +430,7 @@ func TestADrainWaitsForBothVisits(t *testing.T) { // T3, J1
 // ended and found it empty, and never so many that more steps could run than the capacity.
 func TestNoSlotIsLentBesideALook(t *testing.T) { // T3, J7
 	atDesk(t, 100, func(t *testing.T, d *desk, _ *Worker) {
-		d.fill(0)
-		d.end(1)
-		a := d.next()
-		d.end(50)
-		b := d.next()
+		a, b := d.both()
 		if a.SkipQueue || b.SkipQueue {
 			t.Fatal("a visit does not look into a long queue")
 		}

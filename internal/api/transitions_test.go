@@ -114,8 +114,8 @@ func TestRivalVerbs(t *testing.T) {
 	}
 }
 
-// rivals sends pause, resume and the verb that ends an entity, several at a time, and holds the answers
-// against the trail.
+// rivals sends pause, resume and the verb that ends an entity, several at a time, and compares the
+// responses with the trail.
 func (s *site) rivals(m *machine.Machine, at, verbs string, end machine.Event) {
 	s.t.Helper()
 	before := len(s.moves(at))
@@ -201,7 +201,7 @@ func TestWorkerTable(t *testing.T) {
 				s.want(409, "POST", fmt.Sprintf(path, id), `{"reason":"try"}`)
 				to = from
 			} else if got := s.want(200, "POST", fmt.Sprintf(path, id), `{"reason":"try"}`).field(t, "status"); got != string(to) {
-				t.Errorf("%s in %s: the answer has %v, want %s", event, from, got, to)
+				t.Errorf("%s in %s: the response has %v, want %s", event, from, got, to)
 			}
 			if now := status(); now != to {
 				t.Errorf("%s in %s: the worker is %s, want %s", event, from, now, to)
@@ -209,7 +209,7 @@ func TestWorkerTable(t *testing.T) {
 		}
 	}
 
-	// The same request again has the same answer.
+	// The same request again has the same response.
 	id := s.register(`{"workspace_id":"ws_test"}`)
 	s.want(200, "POST", s.of(id, "start"), "")
 	pause := "/api/supervisor/workers/" + id.Public(pawl.WorkerPrefix) + "/pause"

@@ -27,7 +27,7 @@ func (r *room[T]) give(list []T) {
 	}
 }
 
-// Over gives back the room of the steps of an answer that Serve has returned. Nobody may use them
+// Over gives back the room of the steps of a response that Serve has returned. Nobody may use them
 // afterwards.
 func (a *Answer) Over() {
 	stepRoom.give(a.Steps)
