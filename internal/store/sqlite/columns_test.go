@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/storetest"
 )
@@ -43,21 +41,4 @@ func forgotten[R any](t *table[R]) []storetest.Mutant {
 
 func narrow[R any](where string, n *store.Narrow[R]) []storetest.Mutant {
 	return append(storetest.Forgotten(where, n.Columns), storetest.Overlooked(where, n)...)
-}
-
-// New jobs, steps and packs are written in the order of the file, in which SQLite does not copy
-// their values.
-func TestFileOrder(t *testing.T) {
-	t.Parallel()
-	db, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for table, want := range map[string]string{"job": jobNew, "step": stepNew, "audit": packColumns} {
-		got, err := sqlitex.ResultText(db.writer.conn.Prep("SELECT group_concat(name, ', ') FROM pragma_table_info('" + table + "')"))
-		if err != nil || got != want {
-			t.Errorf("%s has the columns %s, %v;\nnew rows are written as %s", table, got, err, want)
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,13 +11,13 @@ import (
 
 // The tables of the records.
 var (
-	jobTable      = tableOf(store.Jobs, jobFileOrder)
-	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("place", place)), stepFileOrder)
-	workerTable   = tableOf(store.Workers, "")
-	scheduleTable = tableOf(store.Schedules, "")
-	tokenTable    = tableOf(store.Tokens, "")
-	pauseTable    = tableOf(store.QueuePauses, "")
-	webhookTable  = tableOf(store.Webhooks, "")
+	jobTable      = tableOf(store.Jobs)
+	stepTable     = tableOf(store.Steps.With(store.DerivedColumn("place", place)))
+	workerTable   = tableOf(store.Workers)
+	scheduleTable = tableOf(store.Schedules)
+	tokenTable    = tableOf(store.Tokens)
+	pauseTable    = tableOf(store.QueuePauses)
+	webhookTable  = tableOf(store.Webhooks)
 )
 
 // A table holds the columns of one kind of record in the form of statements.
@@ -26,34 +25,14 @@ type table[R any] struct {
 	*store.Table[R]
 	key, read, moving, bodies []*store.Column[R]
 	change                    []*store.Column[R] // moving and bodies
-	insert                    []*store.Column[R] // all; see jobFileOrder
+	insert                    []*store.Column[R] // all
 }
 
-// The columns of the tables that get most new rows, in the order of the file. An INSERT that
-// names all of them in this order evaluates the values in place; for any other order SQLite
-// copies each value once more.
-const (
-	jobFileOrder = "id uuid workspace workflow description parent parent_step continues schedule depth private created_at" +
-		" state seq head due_at due_event updated_at definition version worker_count route priority rank pool quota paused" +
-		" mark mark_at mark_tries ending hooks open blocked active started_at completed_at tree inputs output error metadata children"
-	stepFileOrder = "job ord created_at state seq head due_at due_event updated_at mark mark_at mark_tries unmet skipped" +
-		" attempts claims losses worker route priority rank pool total made live enqueued_at started_at completed_at place" +
-		" tree folded input output error"
-)
-
-// tableOf returns a table whose rows are inserted with the columns in this order. An empty order
-// is that of the columns.
-func tableOf[R any](t *store.Table[R], fileOrder string) *table[R] {
-	b := &table[R]{Table: t, key: t.Of(store.Key), read: t.Of(store.Key, store.Fixed, store.Moving),
+// tableOf returns the table of one kind of record.
+func tableOf[R any](t *store.Table[R]) *table[R] {
+	return &table[R]{Table: t, key: t.Of(store.Key), read: t.Of(store.Key, store.Fixed, store.Moving),
 		moving: t.Of(store.Moving, store.Derived), bodies: t.Of(store.Body), change: t.Of(store.Moving, store.Derived, store.Body),
 		insert: slices.Clone(t.Columns)}
-	if fileOrder != "" {
-		order := strings.Fields(fileOrder)
-		slices.SortFunc(b.insert, func(x, y *store.Column[R]) int {
-			return cmp.Compare(slices.Index(order, x.Name), slices.Index(order, y.Name))
-		})
-	}
-	return b
 }
 
 // names lists columns: "a, b".
@@ -106,7 +85,7 @@ const (
 	bareColumns       = "seq, state, event, reason, actor, request_id, metadata, at, hash"
 	entryColumns      = bareColumns + ", seals"
 	trailColumns      = "ord, " + entryColumns + ", more"
-	packColumns       = "job, ord, " + bareColumns + ", more, seals" // in the order of the file; see jobFileOrder
+	packColumns       = "job, ord, " + bareColumns + ", more, seals"
 	definitionColumns = "id, hash, name, source, created_at"
 	refusalColumns    = "job, ord, at, claim, event, actor, why, data"
 	versionColumns    = "workspace, name, version, definition, dir, at, actor, reason"
