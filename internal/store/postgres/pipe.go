@@ -75,7 +75,7 @@ func (p *pipe) run(ctx context.Context) error {
 	known := preparedOn(p.conn)
 	for i := range calls {
 		prepare(line, known, calls[:i+1])
-		line.SendQueryStatement(&pgconn.StatementDescription{Name: calls[i].statement.name, Fields: undescribed}, calls[i].params, inBinary, inBinary)
+		line.SendQueryPrepared(calls[i].statement.name, calls[i].params, inBinary, inBinary)
 	}
 	if err := line.Sync(); err != nil {
 		return errors.Join(err, line.Close())
@@ -105,11 +105,6 @@ func (p *pipe) runWithin(limit time.Duration) error {
 	}
 	return err
 }
-
-// undescribed are the columns of any result, as far as the driver knows them: rows are read by
-// position, and a driver that knows the columns does not have the server describe them with
-// each statement.
-var undescribed = make([]pgconn.FieldDescription, 1)
 
 func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
 	if c.prepares {
