@@ -27,8 +27,6 @@ type xid uint32
 const (
 	maxCachedJobs  = 5000
 	maxCachedSteps = 32          // of one job: of a wide fan-out the rest is read
-	maxSpareJobs   = 500         // that are kept to be used again,
-	maxSpareSteps  = 4           // with room for so many steps: less than 1 MiB
 	clockAge       = time.Second // how long the database's clock is derived from ours
 	distrustFor    = time.Second // how long a job is read after another process has changed it
 )
@@ -40,7 +38,6 @@ type rowCache struct {
 	workers map[rowkey.Worker]cachedWorker
 	busy    map[rowkey.Job]bool // jobs that a transaction of this handle uses
 	waiting []*reservation      // in order of arrival
-	spare   []*cachedJob        // of jobs that are not kept any more
 	now     int64               // the database's clock,
 	at      time.Time           // at this moment of ours
 }

@@ -72,36 +72,15 @@ func (c *rowCache) putJob(row *pawl.Job, v xid) {
 	j := c.jobs[key]
 	if row.State != lifecycle.JobRunning {
 		delete(c.jobs, key)
-		c.save(j)
 		return
 	}
 	if j == nil {
 		c.makeRoom()
-		j = c.blank()
+		j = new(cachedJob)
 		c.jobs[key] = j
 	}
 	j.own, j.row, j.xid = *row, &j.own, v
 	jobTable.Bare(&j.own)
-}
-
-// save keeps an unused cachedJob, or nil, for reuse.
-func (c *rowCache) save(j *cachedJob) {
-	if j != nil && len(c.spare) < maxSpareJobs && cap(j.steps) <= maxSpareSteps {
-		clear(j.steps[:cap(j.steps)])
-		*j = cachedJob{steps: j.steps[:0]}
-		c.spare = append(c.spare, j)
-	}
-}
-
-// blank returns an empty cachedJob.
-func (c *rowCache) blank() *cachedJob {
-	n := len(c.spare)
-	if n == 0 {
-		return new(cachedJob)
-	}
-	j := c.spare[n-1]
-	c.spare = c.spare[:n-1]
-	return j
 }
 
 // makeRoom drops arbitrary jobs if there are too many.
