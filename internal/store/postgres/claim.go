@@ -22,8 +22,10 @@ import (
 // each queue, and how many rows it met. If it returns fewer than the limit, and has met more,
 // others had them locked, or have changed them since.
 //
-// The rows named by the heads are read by primary key. line + 0 keeps the planner from an
-// index of the queues: it takes that index to be empty, and would read all of it for each row.
+// The rows named by the heads are read by primary key, and must still have one of the routes: that
+// of a pending job changes as it moves to another definition, or is left to wait for a quota.
+// line + 0 keeps the planner from an index of the queues: it takes that index to be empty, and
+// would read all of it for each row.
 const (
 	noRank     = "9223372036854775807" // behind all ranks
 	stepsOfOne = "from step where line = 1 and route = $1::bigint and rank >= $3::bigint"
@@ -43,7 +45,7 @@ const (
   order by h.rank, h.job, h.ord
 ), `
 	readyMany = `select s.* from h cross join lateral
-  (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line + 0 = 1 for update skip locked) s
+  (select *, ctid as place from step where step.job = h.job and step.ord = h.ord and line + 0 = 1 and step.route = any($1::bigint[]) for update skip locked) s
   limit $2::bigint`
 	headsSeen = "(select count(*) from h), coalesce((select min(rank) from h), " + noRank + ")"
 
@@ -54,7 +56,7 @@ const (
   order by i.rank, i.id
 ), `
 	pendingMany = `select j.* from i cross join lateral
-  (select *, ctid as place from job where job.id = i.id and line + 0 = 1 and not paused for update skip locked) j
+  (select *, ctid as place from job where job.id = i.id and line + 0 = 1 and job.route = any($1::bigint[]) and not paused for update skip locked) j
   limit (select jobs from want)`
 	jobHeadsSeen = "(select count(*) from i), coalesce((select min(rank) from i), " + noRank + ")"
 

@@ -248,6 +248,49 @@ func claimAlone(t *testing.T, db *DB, routes []rowkey.Route, prepare func(*call)
 	return r
 }
 
+// TestClaimsPassOverWhatMoves: what gets another route between the snapshot of a claim and its locks is
+// not claimed from the old one.
+func TestClaimsPassOverWhatMoves(t *testing.T) {
+	t.Parallel()
+	db := freshOf(t, 10)
+	blind(db)
+	jobs := submit(t, db, 2, 1)
+	enqueue(t, db, jobs[:1])
+	other, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Release()
+	run := func(sql string) {
+		if _, err := other.Exec(context.Background(), sql); err != nil {
+			t.Error(err)
+		}
+	}
+	run("select pg_advisory_lock(7)")
+	moved := make(chan struct{})
+	go func() {
+		defer close(moved)
+		await(t, db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'advisory')")
+		run("update step set route = 3")
+		run("update job set route = 3")
+		run("select pg_advisory_unlock(7)")
+	}()
+	r := claimAlone(t, db, []rowkey.Route{1, 2}, func(c *call) {
+		sql := c.statement.sql
+		for _, heads := range []string{"h", "i"} { // are read before the lock is there
+			sql = strings.Replace(sql, "from "+heads+" cross join", "from (select *, pg_advisory_xact_lock_shared(7) from "+heads+" offset 0) "+heads+" cross join", 1)
+		}
+		c.statement = &statement{"held_up", sql}
+	})
+	<-moved
+	if g := r.groups[0]; len(g.steps)+len(g.starts) > 0 || !g.skipped {
+		t.Errorf("steps %v and jobs %v are claimed, skipped %v; want none, and that there was more", g.steps, g.starts, g.skipped)
+	}
+	if n := finds(t, db, 3); n != 2 {
+		t.Errorf("%d are found at the new route, want 2", n)
+	}
+}
+
 // TestClaimsPassOverWhatIsLocked: two claimers at once get different work (T5).
 func TestClaimsPassOverWhatIsLocked(t *testing.T) {
 	t.Parallel()
