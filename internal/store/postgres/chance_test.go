@@ -66,6 +66,9 @@ func (c *chances) claim(db *DB, limit int, routes []rowkey.Route) {
 		before = append(before, k)
 	}
 	c.mu.Unlock()
+	if rand.N(2) == 0 {
+		supposeLone(db, routes...)
+	}
 	q := &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: limit, Starts: rand.N(2)}}}
 	err := try(db, q, func(f *store.Facts, d *draft) {
 		got := f.Claims[0]

@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,7 +64,7 @@ func TestClaims(t *testing.T) {
 			[]store.ClaimFacts{{Steps: firsts(append(a[:3:3], b[0])), More: true}, {Steps: firsts(b[1:]), Starts: keysOf(pending[:2]), More: true}}},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
+		check := func(t *testing.T) {
 			err := db.Do(t.Context(), &store.Query{Claims: tt.claims}, func(f *store.Facts) (*store.Changes, error) {
 				if diff := cmp.Diff(tt.want, f.Claims); diff != "" {
 					t.Errorf("claims (-want +got):\n%s", diff)
@@ -78,7 +81,213 @@ func TestClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+		}
+		t.Run(name, check)
+		t.Run(name+", for a lone route", func(t *testing.T) {
+			for _, c := range tt.claims {
+				if len(c.Routes) > 1 {
+					supposeLone(db, c.Routes...)
+				}
+			}
+			check(t)
 		})
+	}
+}
+
+// supposeLone makes the next claim from several routes assume that the first one has all there is.
+func supposeLone(db *DB, routes ...rowkey.Route) *claimCursor {
+	h := db.lookback.claimCursor(routes)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lone, h.streak, h.vain = routes[0], loneAfter, 0
+	return h
+}
+
+// TestLoneRoute: claims from several routes assume that one of them has all there is after some that
+// took nothing else, and whatever else there is then is claimed in its turn, at once (T5, T9).
+func TestLoneRoute(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	blind(db)
+	routes := []rowkey.Route{1, 2}
+	h := db.lookback.claimCursor(routes)
+	claim := func(limit int, wantSteps []pawl.StepKey, wantStarts []rowkey.Job) {
+		t.Helper()
+		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: limit}}}, func(f *store.Facts, _ *draft) {
+			if diff := cmp.Diff([]store.ClaimFacts{{Steps: wantSteps, Starts: wantStarts, More: true}}, f.Claims); diff != "" {
+				t.Errorf("claims (-want +got):\n%s", diff)
+			}
+		})
+	}
+	var jobs []*pawl.Job
+	for rank := range int64(4) {
+		jobs = append(jobs, ranked(t, db, 1, 2*rank))
+	}
+	for i := range loneAfter {
+		if lone := h.loneRoute(); lone != 0 {
+			t.Errorf("after %d claims route %d is assumed to be alone", i, lone)
+		}
+		claim(2, nil, keysOf(jobs[:2]))
+	}
+	if lone := h.loneRoute(); lone != 1 {
+		t.Errorf("route %d is assumed to be alone, want 1", lone)
+	}
+	claim(3, nil, keysOf(jobs[:3]))
+	jobs = slices.Insert(jobs, 1, ranked(t, db, 2, 1))
+	claim(2, nil, keysOf(jobs[:2]))
+	if lone := h.loneRoute(); lone != 0 {
+		t.Errorf("route %d is assumed to be alone after a job of another one was claimed", lone)
+	}
+	enqueue(t, db, jobs[3:])
+	supposeLone(db, routes...)
+	claim(3, firsts(jobs[3:]), keysOf(jobs[:1]))
+	if lone := h.loneRoute(); lone != 0 {
+		t.Errorf("route %d is assumed to be alone beside enqueued steps", lone)
+	}
+}
+
+// ranked stores a job of one step. The step's rank, if it is enqueued, is behind the claim cursor.
+func ranked(t *testing.T, db *DB, route rowkey.Route, rank int64) (j *pawl.Job) {
+	do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
+		j = d.newJob(route)
+		j.Rank = rank
+		d.newStep(j, 1, route).Rank = pawl.RankAt(f.Now, 0) + int64(time.Hour/time.Microsecond)
+	})
+	return j
+}
+
+// TestLoneRouteInVain: where jobs of another route follow behind a long stretch of one, few claims take
+// a second statement.
+func TestLoneRouteInVain(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	blind(db)
+	submit(t, db, 400, 1)
+	ranked(t, db, 2, pawl.RankAt(pawl.Micros(time.Now().Add(time.Hour)), 0))
+	routes := []rowkey.Route{1, 2}
+	h := db.lookback.claimCursor(routes)
+	vain := 0
+	for range 100 {
+		if h.loneRoute() != 0 {
+			vain++
+		}
+		do(t, db, &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 2}}}, func(f *store.Facts, _ *draft) {
+			if len(f.Claims[0].Starts) != 2 {
+				t.Errorf("%d jobs are claimed", len(f.Claims[0].Starts))
+			}
+		})
+	}
+	if vain < 1 || vain > 8 {
+		t.Errorf("%d of 100 claims assumed in vain that a route is alone, want a few", vain)
+	}
+}
+
+// TestClaimsBringBodiesOnce: a claim of a pending job brings its inputs and metadata, long ones with
+// one row only, however many first steps the job has.
+func TestClaimsBringBodiesOnce(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	long := []byte(`"` + strings.Repeat("x", 5000) + `"`)
+	bodies := map[rowkey.Job][2]string{}
+	do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
+		for _, b := range [][2][]byte{{nil, nil}, {[]byte("1"), []byte("2")}, {long, nil}, {nil, long}, {long, long}} {
+			j := d.newJob(1)
+			j.Inputs, j.Metadata = b[0], b[1]
+			bodies[j.Key()] = [2]string{string(b[0]), string(b[1])}
+			for node := range 3 {
+				d.newStep(j, node+1, 1)
+			}
+		}
+	})
+	for _, tt := range []struct {
+		statement *statement
+		routes    []rowkey.Route
+	}{{claimOne, []rowkey.Route{1}}, {claimMany, []rowkey.Route{1, 2}}, {claimLone, []rowkey.Route{1, 2}}} {
+		if tt.statement == claimLone {
+			supposeLone(db, tt.routes...)
+		}
+		longRows := 0
+		r := claimAlone(t, db, tt.routes, func(c *call) {
+			if c.statement != tt.statement {
+				t.Errorf("%v are claimed by %s", tt.routes, c.statement.name)
+			}
+			row := c.row
+			c.row = func(c *cursor) {
+				if len(bytes.Join(c.vals, nil)) > 5000 {
+					longRows++
+				}
+				row(c)
+			}
+		})
+		got := map[rowkey.Job][2]string{}
+		for _, key := range r.groups[0].starts {
+			got[key] = [2]string{string(r.Jobs[key].Inputs), string(r.Jobs[key].Metadata)}
+		}
+		if diff := cmp.Diff(bodies, got); diff != "" || len(r.Steps) != 3*len(bodies) || longRows != 3 {
+			t.Errorf("%s: %d steps, and %d rows with long bodies, want 3; bodies (-want +got):\n%s", tt.statement.name, len(r.Steps), longRows, diff)
+		}
+	}
+}
+
+// claimAlone sends nothing but a claim, which prepare may change.
+func claimAlone(t *testing.T, db *DB, routes []rowkey.Route, prepare func(*call)) *reading {
+	t.Helper()
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	r := newReading(&store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 9}}})
+	r.claimCursor = db.lookback.claimCursor
+	p := db.pipe(conn)
+	r.queueClaims(p)
+	prepare(&p.calls[0])
+	if err := p.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestClaimsPassOverWhatMoves: what gets another route between the snapshot of a claim and its locks is
+// not claimed from the old one.
+func TestClaimsPassOverWhatMoves(t *testing.T) {
+	t.Parallel()
+	db := freshOf(t, 10)
+	blind(db)
+	jobs := submit(t, db, 2, 1)
+	enqueue(t, db, jobs[:1])
+	other, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Release()
+	run := func(sql string) {
+		if _, err := other.Exec(context.Background(), sql); err != nil {
+			t.Error(err)
+		}
+	}
+	run("select pg_advisory_lock(7)")
+	moved := make(chan struct{})
+	go func() {
+		defer close(moved)
+		await(t, db, "select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'advisory')")
+		run("update step set route = 3")
+		run("update job set route = 3")
+		run("select pg_advisory_unlock(7)")
+	}()
+	r := claimAlone(t, db, []rowkey.Route{1, 2}, func(c *call) {
+		sql := c.statement.sql
+		for _, heads := range []string{"h", "i"} { // are read before the lock is there
+			sql = strings.Replace(sql, "from "+heads+" cross join", "from (select *, pg_advisory_xact_lock_shared(7) from "+heads+" offset 0) "+heads+" cross join", 1)
+		}
+		c.statement = &statement{"held_up", sql}
+	})
+	<-moved
+	if g := r.groups[0]; len(g.steps)+len(g.starts) > 0 || !g.skipped {
+		t.Errorf("steps %v and jobs %v are claimed, skipped %v; want none, and that there was more", g.steps, g.starts, g.skipped)
+	}
+	if n := finds(t, db, 3); n != 2 {
+		t.Errorf("%d are found at the new route, want 2", n)
 	}
 }
 
@@ -86,7 +295,7 @@ func TestClaims(t *testing.T) {
 func TestClaimsPassOverWhatIsLocked(t *testing.T) {
 	t.Parallel()
 	db := freshOf(t, 10) // five transactions, one in the other
-	for _, routes := range [][]rowkey.Route{{1}, {2, 3}} {
+	for _, routes := range [][]rowkey.Route{{1}, {2, 3}, {4, 5}} {
 		a := submit(t, db, 4, routes[0])
 		enqueue(t, db, a[:2])
 		q := &store.Query{Claims: []store.ClaimQuery{{Routes: routes, Limit: 1}}}
@@ -95,6 +304,9 @@ func TestClaimsPassOverWhatIsLocked(t *testing.T) {
 		var got []store.ClaimFacts
 		var claim func()
 		claim = func() {
+			if routes[0] > 3 {
+				supposeLone(db, routes...)
+			}
 			err := db.Do(context.Background(), q, func(f *store.Facts) (*store.Changes, error) {
 				if got = append(got, f.Claims[0]); len(got) < len(want) {
 					claim() // while this transaction holds its locks

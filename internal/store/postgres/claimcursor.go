@@ -56,8 +56,11 @@ type claimCursor struct {
 
 	mu       sync.Mutex
 	from     sight
-	setBacks int       // a glimpse from before the last set-back does not move the cursor on
-	priority int       // the highest seen
+	setBacks int // a glimpse from before the last set-back does not move the cursor on
+	priority int // the highest seen
+	lone     rowkey.Route
+	streak   int       // of claims that took nothing but pending jobs of the lone route
+	vain     int       // claims for a lone route that was not alone, since the last one that was
 	looked   time.Time // when the last whole scan began
 	whole    int64     // when the last successful one began, by the database's clock; 0: none was
 }
@@ -70,11 +73,49 @@ type glimpse struct {
 	first    sight // the first rank of each queue, locked or not
 }
 
+// After loneAfter claims in a row that took nothing but pending jobs of one route, the next one
+// asks for that route alone. If there is more after all, it takes a second statement. So each one
+// in vain doubles the number, maxVain times at most, until one succeeds.
+const (
+	loneAfter = 4
+	maxVain   = 4
+)
+
 // begin begins a scan.
 func (h *claimCursor) begin() glimpse {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return glimpse{from: h.from, setBacks: h.setBacks, first: nowhere}
+}
+
+// loneRoute returns the route that probably has all there is to claim, or 0.
+func (h *claimCursor) loneRoute() rowkey.Route {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.streak < loneAfter<<h.vain {
+		return 0
+	}
+	return h.lone
+}
+
+// took notes what a claim has found.
+func (h *claimCursor) took(g *claimGroup) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case g.wide:
+		h.vain, h.streak = min(h.vain+1, maxVain), 0
+	case g.others:
+		h.streak = 0
+	case g.route != 0:
+		if g.lone != 0 {
+			h.vain = 0
+		}
+		if g.route != h.lone {
+			h.lone, h.streak = g.route, 0
+		}
+		h.streak++
+	}
 }
 
 // claimed moves the claim cursor on to the first rank that a claim has seen.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -102,6 +103,43 @@ func TestClaimCursor(t *testing.T) {
 		h := &claimCursor{from: beginning}
 		if tt.do(h); h.from != tt.want {
 			t.Errorf("%s: claims begin at %v; want %v", name, h.from, tt.want)
+		}
+	}
+}
+
+// TestLoneRoutes: which route is assumed to have all there is, after what claims have taken.
+func TestLoneRoutes(t *testing.T) {
+	t.Parallel()
+	one, two, none, others := &claimGroup{route: 1}, &claimGroup{route: 2}, &claimGroup{}, &claimGroup{route: 1, others: true}
+	vain, alone := &claimGroup{route: 1, lone: 1, wide: true}, &claimGroup{route: 1, lone: 1}
+	times := slices.Repeat[[]*claimGroup]
+	list := func(lists ...[]*claimGroup) []*claimGroup { return slices.Concat(lists...) }
+	single := func(g ...*claimGroup) []*claimGroup { return g }
+	for name, tt := range map[string]struct {
+		took []*claimGroup
+		want rowkey.Route
+	}{
+		"nothing":                     {single(none, none, none, none, none), 0},
+		"too few":                     {single(one, one, one), 0},
+		"enough":                      {single(one, one, one, one), 1},
+		"enough, and nothing since":   {single(one, one, none, one, one, none), 1},
+		"another one at last":         {single(one, one, one, one, two), 0},
+		"another one for long":        {single(one, two, two, two, two), 2},
+		"several":                     {single(one, one, one, one, others), 0},
+		"several, long ago":           {single(others, one, one, one, one), 1},
+		"in vain":                     {list(times(single(one), 9), single(vain)), 0},
+		"too few since one in vain":   {list(single(vain), times(single(one), 7)), 0},
+		"enough since one in vain":    {list(single(vain), times(single(one), 8)), 1},
+		"too few since many in vain":  {list(times(single(vain), 99), times(single(one), 63)), 0},
+		"enough since many in vain":   {list(times(single(vain), 99), times(single(one), 64)), 1},
+		"in vain, before one was not": {list(times(single(vain), 99), single(alone, others), times(single(one), 4)), 1},
+	} {
+		h := new(claimCursor)
+		for _, g := range tt.took {
+			h.took(g)
+		}
+		if got := h.loneRoute(); got != tt.want {
+			t.Errorf("%s: route %d is assumed to have all there is, want %d", name, got, tt.want)
 		}
 	}
 }
@@ -330,7 +368,12 @@ func TestClaimsTellOfWhatTheyPassedOver(t *testing.T) {
 					for _, x := range []struct {
 						routes []rowkey.Route
 						found  int
-					}{{[]rowkey.Route{1}, tt.found}, {[]rowkey.Route{1, 2}, tt.ofSeveral}} {
+						alone  bool
+					}{{[]rowkey.Route{1}, tt.found, false}, {[]rowkey.Route{1, 2}, tt.ofSeveral, false}, {[]rowkey.Route{1, 2}, tt.found, true}} {
+						h := supposeLone(db, x.routes...) // such a claim has no window of locked jobs
+						if !x.alone {
+							h.took(&claimGroup{others: true})
+						}
 						got := claim(x.routes...)
 						if n := len(got.Steps) + len(got.Starts); n != x.found || got.More != tt.more || got.Skipped != tt.skipped {
 							t.Errorf("routes %v: %d found, more %v, skipped %v; want %d, %v, %v", x.routes, n, got.More, got.Skipped, x.found, tt.more, tt.skipped)
@@ -356,14 +399,49 @@ func TestClaimsOfOneTransactionTell(t *testing.T) {
 	enqueue(t, db, submit(t, db, 4, 1))
 	q := &store.Query{Claims: []store.ClaimQuery{{Routes: []rowkey.Route{1}, Limit: 2}, {Routes: []rowkey.Route{1, 2}, Limit: 3}, {Routes: []rowkey.Route{2}, Limit: 1}, {Limit: 1}}}
 	locked(t, db, 1, 1, 0, func() {
-		do(t, db, q, func(f *store.Facts, _ *draft) {
-			want := []store.ClaimFacts{{More: true, Skipped: true}, {Skipped: true}, {}, {}}
-			want[0].Skipped = false
-			if diff := cmp.Diff(want, f.Claims, cmpopts.IgnoreFields(store.ClaimFacts{}, "Steps", "Starts")); diff != "" {
-				t.Errorf("claims (-want +got):\n%s", diff)
+		for range 2 {
+			do(t, db, q, func(f *store.Facts, _ *draft) {
+				want := []store.ClaimFacts{{More: true}, {Skipped: true}, {}, {}}
+				if diff := cmp.Diff(want, f.Claims, cmpopts.IgnoreFields(store.ClaimFacts{}, "Steps", "Starts")); diff != "" {
+					t.Errorf("claims (-want +got):\n%s", diff)
+				}
+			})
+			supposeLone(db, 1, 2) // in vain, after the other claims
+		}
+	})
+}
+
+// TestLoneRoutesOfOneTransaction: of two claims that share a route, and that both assume that a route
+// is alone, one is wrong; nothing is claimed twice, and a locked job is told of.
+func TestLoneRoutesOfOneTransaction(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	blind(db)
+	var jobs []rowkey.Job
+	for i, route := range []rowkey.Route{1, 1, 2, 2, 2} {
+		jobs = append(jobs, ranked(t, db, route, int64(i)).Key())
+	}
+	a, b := []rowkey.Route{1, 2}, []rowkey.Route{2, 3}
+	for name, tt := range map[string]struct {
+		claims []store.ClaimQuery
+		want   []store.ClaimFacts
+	}{
+		"wrong first":  {[]store.ClaimQuery{{Routes: a, Limit: 2}, {Routes: b, Limit: 2}}, []store.ClaimFacts{{Starts: jobs[1:3], More: true}, {Starts: jobs[3:], More: true}}},
+		"wrong last":   {[]store.ClaimQuery{{Routes: b, Limit: 2}, {Routes: a, Limit: 2}}, []store.ClaimFacts{{Starts: jobs[2:4], More: true}, {Starts: []rowkey.Job{jobs[1], jobs[4]}, More: true}}},
+		"all there is": {[]store.ClaimQuery{{Routes: a, Limit: 5}, {Routes: b, Limit: 2}}, []store.ClaimFacts{{Starts: jobs[1:], Skipped: true}, {}}},
+	} {
+		locked(t, db, 1, 0, 1, func() {
+			right, wrong := supposeLone(db, b...), supposeLone(db, a...)
+			do(t, db, &store.Query{Claims: tt.claims}, func(f *store.Facts, _ *draft) {
+				if diff := cmp.Diff(tt.want, f.Claims); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+			})
+			if right.loneRoute() != 2 || wrong.loneRoute() != 0 {
+				t.Errorf("%s: then %d and %d are assumed to be alone, want 2 and none", name, right.loneRoute(), wrong.loneRoute())
 			}
 		})
-	})
+	}
 }
 
 // TestClosingEndsALook: a look that takes long holds up no close.

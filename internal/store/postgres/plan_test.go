@@ -17,7 +17,7 @@ import (
 )
 
 // looksUp are the statements whose work is to find records by key.
-var looksUp = []*statement{readNamed, readAhead, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys,
+var looksUp = []*statement{readNamed, readAhead, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, claimLone, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys,
 	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone.alone, countJobs.alone.alone, takeSteps.alone.alone, endSteps.alone.alone, spreadSteps.alone.alone, verifyJobs, verifySteps}
 
 // TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
@@ -128,7 +128,7 @@ func TestPlansUsePartialIndexes(t *testing.T) {
 	}
 	defer conn.Release()
 	for s, indexes := range map[*statement]string{
-		claimOne: "step_ready job_open", claimMany: "step_ready job_open", countPools: "job_pool job_quota step_pool",
+		claimOne: "step_ready job_open", claimMany: "step_ready job_open", claimLone: "step_ready job_open", countPools: "job_pool job_quota step_pool",
 		readSteps: "step_mark", readSchedules: "schedule_name", readTokens: "token_name", readWebhooks: "webhook_name",
 		agenda: "job_open job_mark_at job_due step_mark_at step_due worker_due worker_living schedule_due token_due",
 	} {

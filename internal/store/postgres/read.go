@@ -153,9 +153,13 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*r
 	if err := p.run(ctx); err != nil {
 		return nil, r.orHeld(err)
 	}
+	if err := r.claimWidely(ctx, p); err != nil {
+		return nil, err
+	}
 	for _, g := range r.groups {
 		if g.claimCursor != nil {
 			g.claimCursor.claimed(g.glimpse, g.highest)
+			g.claimCursor.took(g)
 			db.lookback.want(g.claimCursor)
 		}
 	}
@@ -206,8 +210,10 @@ func (r *reading) queue(p *pipe) {
 		p.add(readAhead, r.aheadStep, nums(r.ahead))
 	}
 	// The clock is read last: after every lock has been waited for.
-	p.add(now, func(c *cursor) { r.Now = c.num() })
+	p.add(now, r.clock)
 }
+
+func (r *reading) clock(c *cursor) { r.Now = c.num() }
 
 // jobsOfHeld reads the jobs of held steps that were not locked.
 func (r *reading) jobsOfHeld(ctx context.Context, p *pipe) error {

@@ -3,6 +3,8 @@ package postgres
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -53,6 +55,34 @@ func TestAReportBesideAClaimIsRecalled(t *testing.T) {
 		t.Errorf("decided %d times", decided)
 	}
 	p.wantReported(claimed)
+}
+
+// TestARecallBesideALoneRoute: a claim that assumes wrongly that a route is alone takes its second
+// statement behind the limit of waits of such a transaction, passes over what others have locked, and
+// is decided once.
+func TestARecallBesideALoneRoute(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	blind(p.a)
+	jobs := submit(t, p.b, 3, 9)
+	enqueue(t, p.b, submit(t, p.b, 1, 9))
+	q := p.claiming()
+	q.Claims[0].Routes = []rowkey.Route{8, 9}
+	supposeLone(p.a, 9, 8)
+	decided := 0
+	locked(t, p.b, 9, 1, 1, func() {
+		do(t, p.a, q, func(f *store.Facts, d *draft) {
+			decided++
+			if diff := cmp.Diff([]store.ClaimFacts{{Starts: keysOf(jobs[1:]), Skipped: true}}, f.Claims); diff != "" {
+				t.Errorf("claims (-want +got):\n%s", diff)
+			}
+			p.reportAndBegin(f, d)
+		})
+	})
+	if lone := p.a.lookback.claimCursor(q.Claims[0].Routes).loneRoute(); decided != 1 || lone != 0 {
+		t.Errorf("decided %d times; then route %d is assumed to be alone", decided, lone)
+	}
+	p.wantReported(jobs[1])
 }
 
 // TestRecalledRowsThatOthersChanged (K5): what another process has changed meanwhile, whether it

@@ -58,7 +58,7 @@ func TestAllStatementsAreListed(t *testing.T) {
 var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning, newJob, newStep, newFed, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone, spreadSteps.alone)...),
 	begin, rollback, commit, now,
 	lockPools, countPools, limitWait, takeKeys, waitOn, limitRecalled, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
-	readSteps, readNamed, readAhead, claimOne, claimMany,
+	readSteps, readNamed, readAhead, claimOne, claimMany, claimLone,
 	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
 	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known,
 	verifyWorkers, verifyJobs, verifySteps, stamped,
