@@ -208,8 +208,8 @@ func (e *Engine) Close() {
 // listen receives hints from other processes until ctx ends.
 func (e *Engine) listen(ctx context.Context, r *rounds) {
 	for ctx.Err() == nil {
-		err := e.store.Listen(ctx, func(t store.Topic) {
-			e.hint(t)
+		err := e.store.Listen(ctx, func(h store.Hint) {
+			e.hint(h)
 			r.end(ctx, nil)
 		})
 		if ctx.Err() != nil {
@@ -238,10 +238,10 @@ func (e *Engine) heard(all []*rounds) Progress {
 	return p
 }
 
-func (e *Engine) hint(t store.Topic) {
-	switch t {
+func (e *Engine) hint(h store.Hint) {
+	switch h.Topic {
 	case store.TopicWork:
-		e.offers.ring()
+		e.offers.hear(h)
 		e.guests.ringAll()
 	case store.TopicMarks:
 		e.evaluator.look()
@@ -379,7 +379,11 @@ func (e *Engine) committed(t *tx) {
 	} else if waiting > 0 && e.guests.any() {
 		e.guests.ringFor(t.queued())
 	}
-	e.wake(work || waiting > 0, marks, stops)
+	if waiting > 0 && !work {
+		e.offers.ring()
+		e.store.Announce(waiting)
+	}
+	e.wake(work, marks, stops)
 	e.exportSpans(t)
 	e.recycle(t)
 	e.feed.Wake()

@@ -70,7 +70,11 @@ func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	if p.Node.ID == 0 {
 		p.Node = e.cfg.Node
 	}
-	return e.store.Beat(ctx, p)
+	said, err := e.store.Beat(ctx, p)
+	if err == nil {
+		e.offers.placed(p.Worker, said.Place, said.Peers)
+	}
+	return said, err
 }
 
 // AppendLogs stores the output that steps have printed; see store.Logs.

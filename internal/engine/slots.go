@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -45,9 +46,11 @@ type Slots struct {
 	slots        int  // that may be taken
 	taken        int  // by commits under way
 	rung         bool // the work bell has rung since the last scan of the queue began
-	unsure       bool // its last scan skipped rows that others had locked
+	unsure       bool // it is to scan the queue at due: the last scan skipped rows that others had locked, or a hint was for others first
 	pause        time.Duration
-	again        *time.Timer // rings the work bell after that pause; nil until the first pause
+	again        *time.Timer // rings the work bell at due; nil until the first pause
+	due          time.Time
+	place, peers int // among the living workers of its kind, as the last beat says
 	withdrawn    bool
 	scan         int           // the number of the newest scan of the queue
 	seen         int           // that of the newest scan that has ended and found all there was
@@ -327,14 +330,65 @@ func (s *offers) saw(worker rowkey.Worker, scan int, more, skipped bool) {
 func (o *Slots) doubt() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.slots, o.unsure = 0, true
 	o.pause = min(max(2*o.pause, minDoubt), maxDoubt)
+	o.ringAfter(o.pause)
+}
+
+// ringAfter rings the work bell after a pause, unless it is to ring sooner anyway, and offers
+// nothing until then. It requires the lock.
+func (o *Slots) ringAfter(pause time.Duration) {
+	now := time.Now()
+	if o.slots = 0; o.withdrawn || o.unsure && now.Before(o.due) && o.due.Before(now.Add(pause)) {
+		return
+	}
+	o.unsure, o.due = true, now.Add(pause)
+	if o.again == nil {
+		o.again = time.AfterFunc(pause, o.ring)
+	} else {
+		o.again.Reset(pause)
+	}
+}
+
+// leave is how long the worker that is next leaves a step to the one that is to claim it: longer
+// than a claim takes.
+const leave = 3 * time.Millisecond
+
+// placed records the place of a worker among its peers.
+func (s *offers) placed(worker rowkey.Worker, place, peers int) {
+	if o := s.of(worker); o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.place, o.peers = place, peers
+	}
+}
+
+// hear rings the bells of as many workers as there are steps, round robin. The others look after
+// a pause, in case those take nothing, unless they scan the queue before. So one worker claims a
+// step, and not all others in vain.
+func (s *offers) hear(h store.Hint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.list {
+		o.hear(h)
+	}
+}
+
+func (o *Slots) hear(h store.Hint) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	behind := 0 // its distance from the last worker that is to claim one of the steps
+	if h.Steps > 0 && o.peers > 1 {
+		behind = (o.place-int(h.First%uint32(o.peers))+o.peers)%o.peers - h.Steps + 1
+	}
 	switch {
-	case o.withdrawn:
-	case o.again == nil:
-		o.again = time.AfterFunc(o.pause, o.ring)
-	default:
-		o.again.Reset(o.pause)
+	case behind <= 0:
+		if o.again != nil {
+			o.again.Stop()
+		}
+		o.slots, o.rung = 0, true
+		o.work.ring()
+	case !o.rung:
+		o.ringAfter(time.Duration(bits.Len(uint(behind))+1) * leave / 2)
 	}
 }
 

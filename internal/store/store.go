@@ -444,13 +444,23 @@ type Wakeups interface {
 	// Wake sends the topics to the other processes (and not to this one). It returns at once;
 	// hints that are close in time are sent together.
 	Wake(topics ...Topic)
-	// Listen calls f with each topic that another process sent, until ctx ends, one call at a
+	// Announce is Wake(TopicWork) after a commit that has left so many steps in the queue. A
+	// store may number them, so that workers claim them round robin; see Hint.
+	Announce(steps int)
+	// Listen calls f with each hint that another process sent, until ctx ends, one call at a
 	// time. A store that finds work which claims of this process have overlooked calls it with
 	// TopicWork.
-	Listen(ctx context.Context, f func(Topic)) error
+	Listen(ctx context.Context, f func(Hint)) error
 	// Hears reports whether hints of other processes currently reach a Listen, as far as is
 	// known. If not, the database has to be polled more often.
 	Hears() bool
+}
+
+// A Hint is what a process hears of another one.
+type Hint struct {
+	Topic Topic
+	Steps int    // with TopicWork: how many are new in the queue; 0 if that is not known
+	First uint32 // the number of the first of these; those of later hints of the process follow
 }
 
 // A Topic is the subject of a hint.

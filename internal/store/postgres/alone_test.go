@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // TestBeatsTellWhoIsAlone: the reply to a beat says whether another worker lives (T3). Workers
@@ -27,5 +30,26 @@ func TestBeatsTellWhoIsAlone(t *testing.T) {
 	newWorkerIn(t, db, lifecycle.WorkerIdle)
 	if alone() {
 		t.Error("one of two living workers is alone")
+	}
+}
+
+// TestBeatsTellThePlaceOfAWorker among the living ones that serve the same routes, by which
+// they claim round robin (T3).
+func TestBeatsTellThePlaceOfAWorker(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	var workers []rowkey.Worker
+	for _, state := range []machine.State{lifecycle.WorkerRunning, lifecycle.WorkerTerminated, lifecycle.WorkerIdle, lifecycle.WorkerRunning, lifecycle.WorkerPaused} {
+		workers = append(workers, newWorkerIn(t, db, state))
+	}
+	execute(t, db, "update worker set routes = '[7]' where id = "+strconv.FormatInt(int64(workers[2]), 10))
+	for i, want := range map[int][2]int{0: {0, 3}, 2: {0, 1}, 3: {1, 3}, 4: {2, 3}} {
+		said, err := db.Beat(t.Context(), link.Pulse{Worker: workers[i]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]int{said.Place, said.Peers}; got != want {
+			t.Errorf("worker %d has place %d of %d, want %d of %d", i, got[0], got[1], want[0], want[1])
+		}
 	}
 }

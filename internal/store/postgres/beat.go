@@ -32,10 +32,10 @@ var beat = `with said as (
   select $2::bigint, $3::text, $4::text, $5::text, $6::bigint, $7::text, ` + clock + `, ` + clock + `, $8::bigint - ` + clock + ` where $2::bigint <> 0
   on conflict (id) do update set at = excluded.at, skew = excluded.skew
 )
-select job, ord, claims::bigint, null::text from step
+select job, ord, claims::bigint, null::text, 0, 0 from step
 where worker = $1 and due_event = '` + string(lifecycle.StepCancel) + `' and state = 'in_progress'
 union all
-select r.job, r.ord, r.claim, '` + tookAway + `' from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
+select r.job, r.ord, r.claim, '` + tookAway + `', 0, 0 from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
 left join lateral (select 1 as held from step s
   where s.job = r.job and s.ord = r.ord and s.claims = r.claim and s.worker = $1 and s.state = 'in_progress' offset 0) s on true
 where s.held is null
@@ -46,7 +46,16 @@ select
   coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint),
   case when exists (select 1 from worker where ` + livingWorker + ` and id <> $1) then 0 else 1 end,
-  coalesce((select state from worker where id = $1), '')`
+  coalesce((select state from worker where id = $1), ''), ` + peersBefore + `, ` + peersBefore + ` + 1 + ` + peersAfter
+
+// The peers of a worker are counted up to maxPeers on each side of it.
+var (
+	peersBefore = "(select count(*) from (" + peers + "< $1 order by id desc limit " + maxPeers + ") b)"
+	peersAfter  = "(select count(*) from (" + peers + "> $1 order by id limit " + maxPeers + ") a)"
+	peers       = "select from worker where " + livingWorker + " and routes = (select routes from worker where id = $1) and id "
+)
+
+const maxPeers = "64"
 
 // Beat records that a process and its worker are alive; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
@@ -74,6 +83,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 			}
 			found, answer.State = sight{a, b}, machine.State(text)
 			answer.Work, answer.Alone = found != nowhere, claim == 1
+			answer.Place, answer.Peers = c.int(), c.int()
 		}, int64(p.Worker), n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, bigints(p.Routes), from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
 	})
 	if claimCursor.idle() {

@@ -92,7 +92,7 @@ func TestPool(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	over := make(chan error, 1)
-	go func() { over <- db.Listen(ctx, func(topic store.Topic) { heard <- topic; cancel() }) }()
+	go func() { over <- db.Listen(ctx, func(h store.Hint) { heard <- h.Topic; cancel() }) }()
 	eventually(t, "the handle hears hints", db.Hears)
 	other.Wake(store.TopicMarks)
 	if err := <-over; err != nil || len(heard) != 1 {

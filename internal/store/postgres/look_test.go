@@ -169,7 +169,7 @@ func TestWake(t *testing.T) {
 	hear := func(h *DB) chan store.Topic {
 		heard := make(chan store.Topic, 100) // more than this test sends
 		done := make(chan error, 1)
-		go func() { done <- h.Listen(t.Context(), func(topic store.Topic) { heard <- topic }) }()
+		go func() { done <- h.Listen(t.Context(), func(h store.Hint) { heard <- h.Topic }) }()
 		t.Cleanup(func() {
 			if err := <-done; err != nil {
 				t.Error(err)

@@ -77,7 +77,7 @@ func (e *env) heard(st store.Store) <-chan store.Topic {
 	ctx, stop := context.WithCancel(e.ctx)
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		if err := st.Listen(ctx, func(t store.Topic) { topics <- t }); err != nil && ctx.Err() == nil {
+		if err := st.Listen(ctx, func(h store.Hint) { topics <- h.Topic }); err != nil && ctx.Err() == nil {
 			e.Errorf("listen: %v", err)
 		}
 	})
@@ -92,11 +92,17 @@ func (e *env) heard(st store.Store) <-chan store.Topic {
 // before that. A hint may be lost, and nothing shows when a listener is ready.
 func (e *env) wakeUntil(st store.Store, topics <-chan store.Topic, t store.Topic) []store.Topic {
 	e.Helper()
+	return e.until(topics, t, func() { st.Wake(t) })
+}
+
+// until calls wake until the listener receives the topic.
+func (e *env) until(topics <-chan store.Topic, t store.Topic, wake func()) []store.Topic {
+	e.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	var before []store.Topic
 	for {
-		st.Wake(t)
+		wake()
 		select {
 		case got := <-topics:
 			if got == t {
@@ -117,6 +123,7 @@ func wakeupsReachOthers(e *env) {
 	e.wakeUntil(other, here, store.TopicMarks) // now both listen
 	e.wakeUntil(e.st, there, store.TopicMarks)
 	e.wakeUntil(e.st, there, store.TopicWork)
+	e.until(there, store.TopicWork, func() { e.st.Announce(1) })
 	if before := e.wakeUntil(other, here, store.TopicStops); slices.Contains(before, store.TopicWork) {
 		e.Errorf("a handle heard itself: %v", before)
 	}
@@ -127,7 +134,7 @@ func listenEnds(e *env) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e.st.Listen(ctx, func(store.Topic) {})
+		e.st.Listen(ctx, func(store.Hint) {})
 	}()
 	e.st.Wake(store.TopicWork) // it need not arrive
 	stop()
