@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -113,4 +115,44 @@ func TestAHintForOthersClosesOffers(t *testing.T) {
 			t.Errorf("%d slots are offered after a scan that has found nothing, want 1", o.Reserved())
 		}
 	})
+}
+
+// numbering is a store that gives each worker the second of three places, and keeps what is
+// announced.
+type numbering struct {
+	store.Store
+	announced int
+}
+
+func (n *numbering) Beat(context.Context, link.Pulse) (*link.Pulsed, error) {
+	return &link.Pulsed{Place: 1, Peers: 3}, nil
+}
+
+func (n *numbering) Announce(steps int) { n.announced += steps }
+
+// TestBeatsGiveTheirPlacesToWorkers: a worker goes by the place that its last beat was told, and a
+// commit announces what it has left in the queue (T3).
+func TestBeatsGiveTheirPlacesToWorkers(t *testing.T) {
+	t.Parallel()
+	e, inner := interposedEngine(t)
+	s := &numbering{Store: inner}
+	e.store = s
+	w := newOffering(t, e)
+	if _, err := e.Beat(t.Context(), link.Pulse{Worker: w.self.Key()}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.announced
+	e.submitOne(t)
+	if n := s.announced - before; n != 1 {
+		t.Errorf("a submission that no worker has taken announced %d steps, want 1", n)
+	}
+	w.visit(t, link.Exchange{Free: 1})
+	e.hint(store.Hint{Topic: store.TopicWork, First: 0, Steps: 1})
+	if w.offer.Rung() {
+		t.Error("the second worker was woken for the first step")
+	}
+	e.hint(store.Hint{Topic: store.TopicWork, First: 1, Steps: 1})
+	if !w.offer.Rung() {
+		t.Error("the second worker was not woken for the second step")
+	}
 }

@@ -48,7 +48,8 @@ select
   case when exists (select 1 from worker where ` + livingWorker + ` and id <> $1) then 0 else 1 end,
   coalesce((select state from worker where id = $1), ''), ` + peersBefore + `, ` + peersBefore + ` + 1 + ` + peersAfter
 
-// The peers of a worker are counted up to maxPeers on each side of it.
+// The peers of a worker are counted up to maxPeers on each side of it. In larger crowds several
+// workers have the same place, and wake for the same steps.
 var (
 	peersBefore = "(select count(*) from (" + peers + "< $1 order by id desc limit " + maxPeers + ") b)"
 	peersAfter  = "(select count(*) from (" + peers + "> $1 order by id limit " + maxPeers + ") a)"
