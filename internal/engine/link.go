@@ -59,7 +59,7 @@ func (e *Engine) enroll(ctx context.Context, r *link.Registration) (*pawl.Worker
 	if err := e.committer.one(ctx, cmd); err != nil {
 		return nil, err
 	}
-	e.wake(false, true, false) // pending jobs may have waited for it
+	e.wake(0, true, false) // pending jobs may have waited for it
 	e.evaluator.look()
 	return cmd.made, nil
 }

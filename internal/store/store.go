@@ -438,15 +438,13 @@ type LogPlace struct {
 // PlaceOf returns the place of a chunk.
 func PlaceOf(c *pawl.Chunk) LogPlace { return LogPlace{c.Ord, c.Claim, c.At, c.Offset, c.Stream} }
 
-// Wakeups carry hints between the processes on one database. A hint carries no state, may be
-// lost, and may arrive twice.
+// Wakeups carry hints between the processes on one database. Nothing but speed depends on what a
+// hint carries; it may be lost, and may arrive twice.
 type Wakeups interface {
 	// Wake sends the topics to the other processes (and not to this one). It returns at once;
-	// hints that are close in time are sent together.
-	Wake(topics ...Topic)
-	// Announce is Wake(TopicWork) after a commit that has left so many steps in the queue. A
-	// store may number them, so that workers claim them round robin; see Hint.
-	Announce(steps int)
+	// hints that are close in time are sent together. With TopicWork, steps is how many more can
+	// be claimed.
+	Wake(steps int, topics ...Topic)
 	// Listen calls f with each hint that another process sent, until ctx ends, one call at a
 	// time. A store that finds work which claims of this process have overlooked calls it with
 	// TopicWork.
@@ -459,8 +457,8 @@ type Wakeups interface {
 // A Hint is what a process hears of another one.
 type Hint struct {
 	Topic Topic
-	Steps int    // with TopicWork: how many are new in the queue; 0 if that is not known
-	First uint32 // the number of the first of these; those of later hints of the process follow
+	Steps int    // with TopicWork: how many more can be claimed; 0 if that is not known
+	First uint32 // a random number, with Steps: it says which of the workers that could take them look first
 }
 
 // A Topic is the subject of a hint.

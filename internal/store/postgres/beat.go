@@ -46,17 +46,19 @@ select
   coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint),
   case when exists (select 1 from worker where ` + livingWorker + ` and id <> $1) then 0 else 1 end,
-  coalesce((select state from worker where id = $1), ''), ` + peersBefore + `, ` + peersBefore + ` + 1 + ` + peersAfter
+  coalesce((select state from worker where id = $1), ''), place, peers from (` + peers + `) p`
 
-// The peers of a worker are counted up to maxPeers on each side of it. In larger crowds several
-// workers have the same place, and wake for the same steps.
-var (
-	peersBefore = "(select count(*) from (" + peers + "< $1 order by id desc limit " + maxPeers + ") b)"
-	peersAfter  = "(select count(*) from (" + peers + "> $1 order by id limit " + maxPeers + ") a)"
-	peers       = "select from worker where " + livingWorker + " and routes = (select routes from worker where id = $1) and id "
-)
+// peers counts those workers that hear hints and may take what the worker may take, if it hears
+// hints itself; and those of them that come before it. It reads no more than a crowd, of which
+// it counts none: its members would not agree on a part of them.
+var peers = `select count(*) filter (where peer and id < $1) as place,
+    case when count(*) <= ` + crowd + ` then count(*) filter (where peer) else 0 end as peers
+  from (select w.id, w.routes = me.routes and w.silence = 0 and w.state <> '` + string(lifecycle.WorkerPaused) + `' as peer
+    from worker me cross join (select id, routes, silence, state from worker where ` + livingWorker + ` order by id limit ` + crowd + ` + 1) w
+    where me.id = $1 and me.silence = 0) l`
 
-const maxPeers = "64"
+// crowd is how many living workers are too many for an order among them.
+const crowd = "100"
 
 // Beat records that a process and its worker are alive; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {

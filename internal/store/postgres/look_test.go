@@ -187,13 +187,13 @@ func TestWake(t *testing.T) {
 		case topic := <-others:
 			got[topic] = true
 		case <-again.C: // the listener may not listen yet
-			db.Wake(store.TopicWork, store.TopicStops)
+			db.Wake(1, store.TopicWork, store.TopicStops)
 		case <-deadline:
 			t.Fatalf("heard %v only", got)
 		}
 	}
 	// What other says now comes after all that db said: none of it was heard here.
-	other.Wake(store.TopicMarks)
+	other.Wake(0, store.TopicMarks)
 	for {
 		select {
 		case topic := <-own:
@@ -202,7 +202,7 @@ func TestWake(t *testing.T) {
 			}
 			return
 		case <-again.C:
-			other.Wake(store.TopicMarks)
+			other.Wake(0, store.TopicMarks)
 		case <-deadline:
 			t.Fatal("nothing heard")
 		}

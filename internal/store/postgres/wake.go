@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// wakeGap is the minimum time between two hints: those in between are sent as one.
+	// wakeGap is the minimum time from one hint to the next: those in between are sent as one.
+	// What takes longer to send is followed by a pause as long: the server is busy.
 	wakeGap = time.Millisecond
 
 	// wakeLimit bounds the sending of hints; what takes longer is dropped.
@@ -36,42 +37,27 @@ type wire struct {
 
 	mu      sync.Mutex
 	pending map[store.Topic]bool
-	steps   int    // announced, and not sent yet
-	first   uint32 // the number of the first of them
+	steps   int // of the pending TopicWork
 }
 
 func newWire(db *DB) *wire {
 	w := &wire{
 		db: db, bell: make(chan struct{}, 1), pending: map[store.Topic]bool{},
 		done: make(chan struct{}), over: make(chan struct{}),
-		first: rand.Uint32(), // not 0: many processes submit a single job, and these are for different workers
 	}
 	go w.send()
 	return w
 }
 
-// Wake soon sends the topics to the other processes.
-func (db *DB) Wake(topics ...store.Topic) {
+// Wake soon sends the topics to the other processes; see store.Wakeups.
+func (db *DB) Wake(steps int, topics ...store.Topic) {
 	w := db.wire
 	w.mu.Lock()
 	for _, t := range topics {
 		w.pending[t] = true
 	}
-	w.mu.Unlock()
-	w.ring()
-}
-
-// Announce soon sends TopicWork to the other processes, with the numbers of the steps; see
-// store.Wakeups.
-func (db *DB) Announce(steps int) {
-	w := db.wire
-	w.mu.Lock()
 	w.steps += steps
 	w.mu.Unlock()
-	w.ring()
-}
-
-func (w *wire) ring() {
 	select {
 	case w.bell <- struct{}{}:
 	default:
@@ -83,12 +69,12 @@ func (w *wire) take() []string {
 	defer w.mu.Unlock()
 	var payloads []string
 	for t := range w.pending {
-		payloads = append(payloads, w.db.handle+" "+string(t))
+		from := w.db.handle
+		if t == store.TopicWork {
+			from = fmt.Sprintf("%s/%d/%d", from, rand.Uint32(), w.steps)
+		}
+		payloads = append(payloads, from+" "+string(t))
 	}
-	if w.steps > 0 && !w.pending[store.TopicWork] {
-		payloads = append(payloads, fmt.Sprintf("%s/%d/%d %s", w.db.handle, w.first, w.steps, store.TopicWork))
-	}
-	w.first += uint32(w.steps)
 	w.steps = 0
 	clear(w.pending)
 	return payloads
@@ -101,7 +87,7 @@ const partingLimit = time.Second
 // part sends the pending hints and disconnects.
 func (w *wire) part(conn *pgx.Conn) {
 	w.mu.Lock()
-	pending := len(w.pending) > 0 || w.steps > 0
+	pending := len(w.pending) > 0
 	w.mu.Unlock()
 	if pending {
 		ctx, cancel := context.WithTimeout(context.Background(), partingLimit)
@@ -135,7 +121,8 @@ func (w *wire) send() {
 		if conn, err = w.notify(ctx, conn); err != nil && ctx.Err() == nil {
 			w.db.log.Debug("hints were dropped", "error", err)
 		}
-		gap.Reset(wakeGap - time.Since(begun))
+		took := time.Since(begun)
+		gap.Reset(max(wakeGap-took, took))
 		select {
 		case <-w.done:
 		case <-gap.C:
@@ -264,7 +251,7 @@ func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(s
 	}
 }
 
-// parseHint reads what a wire has sent: its handle, perhaps with the numbers of steps behind it,
+// parseHint reads what a wire has sent: its handle, perhaps with the numbers of a Hint behind it,
 // and the topic. Programs of versions without numbers take all before the space for a handle.
 func parseHint(payload string) (from string, h store.Hint, ok bool) {
 	from, topic, ok := strings.Cut(payload, " ")

@@ -300,7 +300,7 @@ func TestNoLeaks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan error)
 	go func() { heard <- db.Listen(ctx, func(store.Hint) {}) }()
-	db.Wake(store.TopicWork)
+	db.Wake(1, store.TopicWork)
 	if _, err := db.Jobs(ctx, store.JobFilter{}); err != nil {
 		t.Error(err)
 	}

@@ -75,11 +75,8 @@ func runtimeDir() string {
 }
 
 // Wake sends the topics to the other processes, a millisecond later and together with the
-// topics woken until then.
-func (db *DB) Wake(topics ...store.Topic) { db.wakeups.wake(topics) }
-
-// Announce is Wake(TopicWork): commits follow each other anyway.
-func (db *DB) Announce(int) { db.Wake(store.TopicWork) }
+// topics woken until then, and without the steps: commits follow each other anyway.
+func (db *DB) Wake(_ int, topics ...store.Topic) { db.wakeups.wake(topics) }
 
 func (w *wakeups) wake(topics []store.Topic) {
 	if w.dir == "" || len(topics) == 0 {

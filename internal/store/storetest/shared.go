@@ -92,17 +92,11 @@ func (e *env) heard(st store.Store) <-chan store.Topic {
 // before that. A hint may be lost, and nothing shows when a listener is ready.
 func (e *env) wakeUntil(st store.Store, topics <-chan store.Topic, t store.Topic) []store.Topic {
 	e.Helper()
-	return e.until(topics, t, func() { st.Wake(t) })
-}
-
-// until calls wake until the listener receives the topic.
-func (e *env) until(topics <-chan store.Topic, t store.Topic, wake func()) []store.Topic {
-	e.Helper()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	var before []store.Topic
 	for {
-		wake()
+		st.Wake(1, t)
 		select {
 		case got := <-topics:
 			if got == t {
@@ -123,7 +117,6 @@ func wakeupsReachOthers(e *env) {
 	e.wakeUntil(other, here, store.TopicMarks) // now both listen
 	e.wakeUntil(e.st, there, store.TopicMarks)
 	e.wakeUntil(e.st, there, store.TopicWork)
-	e.until(there, store.TopicWork, func() { e.st.Announce(1) })
 	if before := e.wakeUntil(other, here, store.TopicStops); slices.Contains(before, store.TopicWork) {
 		e.Errorf("a handle heard itself: %v", before)
 	}
@@ -136,7 +129,7 @@ func listenEnds(e *env) {
 		defer close(done)
 		e.st.Listen(ctx, func(store.Hint) {})
 	}()
-	e.st.Wake(store.TopicWork) // it need not arrive
+	e.st.Wake(1, store.TopicWork) // it need not arrive
 	stop()
 	select {
 	case <-done:
