@@ -18,7 +18,7 @@ type deaf struct {
 	knows bool
 }
 
-func (d *deaf) Listen(ctx context.Context, _ func(store.Topic)) error {
+func (d *deaf) Listen(ctx context.Context, _ func(store.Hint)) error {
 	<-ctx.Done()
 	return nil
 }

@@ -208,8 +208,8 @@ func (e *Engine) Close() {
 // listen receives hints from other processes until ctx ends.
 func (e *Engine) listen(ctx context.Context, r *rounds) {
 	for ctx.Err() == nil {
-		err := e.store.Listen(ctx, func(t store.Topic) {
-			e.hint(t)
+		err := e.store.Listen(ctx, func(h store.Hint) {
+			e.hint(h)
 			r.end(ctx, nil)
 		})
 		if ctx.Err() != nil {
@@ -238,10 +238,10 @@ func (e *Engine) heard(all []*rounds) Progress {
 	return p
 }
 
-func (e *Engine) hint(t store.Topic) {
-	switch t {
+func (e *Engine) hint(h store.Hint) {
+	switch h.Topic {
 	case store.TopicWork:
-		e.offers.ring()
+		e.offers.hear(h)
 		e.guests.ringAll()
 	case store.TopicMarks:
 		e.evaluator.look()
@@ -301,8 +301,8 @@ func (e *Engine) begin(q *store.Query, f *store.Facts, made int) *tx {
 // committed examines what a commit left to be done, and notifies the parts and processes
 // that do it. It runs before the callers of the commit's commands return.
 func (e *Engine) committed(t *tx) {
-	var work, marks, stops bool
-	waiting := e.unclaimed(t)
+	var marks, stops bool
+	waiting, freed := e.unclaimed(t), 0 // steps, and slots for which others may have waited
 	t.settle(t.handoffs, true)
 	for _, s := range t.spare {
 		s.of.add(s.slots, s.scan)
@@ -317,8 +317,8 @@ func (e *Engine) committed(t *tx) {
 		j := h.record
 		ended := lifecycle.Job.Ended(j.State)
 		if ended && (j.Pool != 0 || j.Quota != 0) {
-			e.freed(j) // other jobs may have waited for its slots
-			marks, work = true, true
+			e.freed(j)
+			marks, freed = true, freed+max(j.WorkerCount, 1)
 		}
 		if ended && j.Schedule != 0 {
 			e.evaluator.ended(j.Schedule)
@@ -348,7 +348,9 @@ func (e *Engine) committed(t *tx) {
 		e.evaluator.due(s.DueAt)
 		marks = marks || e.soon(t, s.DueAt)
 		stops = stops || s.DueEvent == "cancel"
-		work = work || s.Pool != 0 && s.State != lifecycle.StepInProgress // its slot is free
+		if s.Pool != 0 && s.State != lifecycle.StepInProgress {
+			freed++
+		}
 		e.watches.ring(key.Job)
 	}
 	for _, h := range t.schedules {
@@ -363,7 +365,7 @@ func (e *Engine) committed(t *tx) {
 	}
 	if len(t.webhooks) > 0 {
 		e.webhooks.Wake()
-		e.store.Wake(store.TopicWebhooks)
+		e.store.Wake(0, store.TopicWebhooks)
 	}
 	for _, h := range t.workers {
 		e.offers.note(h.record)
@@ -372,14 +374,14 @@ func (e *Engine) committed(t *tx) {
 	e.offers.enqueued(waiting)
 	if t.relimits() {
 		e.relimit()
-		e.store.Wake(store.TopicLimits)
+		e.store.Wake(0, store.TopicLimits)
 	}
-	if work {
+	if freed > 0 {
 		e.guests.ringAll()
 	} else if waiting > 0 && e.guests.any() {
 		e.guests.ringFor(t.queued())
 	}
-	e.wake(work || waiting > 0, marks, stops)
+	e.wake(waiting+freed, marks, stops)
 	e.exportSpans(t)
 	e.recycle(t)
 	e.feed.Wake()
@@ -432,9 +434,14 @@ func (e *Engine) unclaimed(t *tx) (n int) {
 	return n
 }
 
-func (e *Engine) wake(work, marks, stops bool) {
+// manySteps are at least as many as there are workers.
+const manySteps = 1 << 20
+
+// wake notifies this and the other processes of so many more steps that can be claimed, of marks
+// and of stops.
+func (e *Engine) wake(steps int, marks, stops bool) {
 	var topics []store.Topic
-	if work {
+	if steps > 0 {
 		e.offers.ring()
 		topics = append(topics, store.TopicWork)
 	}
@@ -446,7 +453,7 @@ func (e *Engine) wake(work, marks, stops bool) {
 		topics = append(topics, store.TopicStops)
 	}
 	if len(topics) > 0 {
-		e.store.Wake(topics...)
+		e.store.Wake(steps, topics...)
 	}
 }
 

@@ -120,7 +120,7 @@ func (e *Engine) doIn(ctx context.Context, outer any, q *store.Query, decide fun
 // of users have committed.
 func (e *Engine) Hint() {
 	e.evaluator.look()
-	e.wake(false, true, false)
+	e.wake(0, true, false)
 }
 
 // settled requests an evaluation of a job whose step was completed by its handler's
@@ -128,5 +128,5 @@ func (e *Engine) Hint() {
 func (e *Engine) settled(job rowkey.Job) {
 	e.evaluator.request(job)
 	e.watches.ring(job)
-	e.wake(false, true, false)
+	e.wake(0, true, false)
 }

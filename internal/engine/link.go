@@ -59,7 +59,7 @@ func (e *Engine) enroll(ctx context.Context, r *link.Registration) (*pawl.Worker
 	if err := e.committer.one(ctx, cmd); err != nil {
 		return nil, err
 	}
-	e.wake(false, true, false) // pending jobs may have waited for it
+	e.wake(0, true, false) // pending jobs may have waited for it
 	e.evaluator.look()
 	return cmd.made, nil
 }
@@ -70,7 +70,11 @@ func (e *Engine) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	if p.Node.ID == 0 {
 		p.Node = e.cfg.Node
 	}
-	return e.store.Beat(ctx, p)
+	said, err := e.store.Beat(ctx, p)
+	if err == nil {
+		e.offers.placed(p.Worker, said.Place, said.Peers)
+	}
+	return said, err
 }
 
 // AppendLogs stores the output that steps have printed; see store.Logs.

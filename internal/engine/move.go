@@ -79,7 +79,7 @@ func (e *Engine) moveTo(ctx context.Context, id pawl.ID, m *move, r *request) (*
 			e.jobs.put(&m.job, m.passage.To)
 			if m.job.State == lifecycle.JobPending {
 				e.evaluator.pending(id.JobKey())
-				e.wake(true, true, false)
+				e.wake(manySteps, true, false)
 			}
 		}
 		return m.moved, nil

@@ -140,7 +140,7 @@ func (e *Engine) ResumeJob(ctx context.Context, id pawl.ID, c pawl.Change) (pawl
 	done, err := e.operate(ctx, id, c, "resume", func(d *decide.Decision) error { return d.Resume(noteOf(c)) })
 	if err == nil {
 		e.evaluator.pending(id.JobKey()) // in case it has not started
-		e.wake(true, true, false)
+		e.wake(manySteps, true, false)
 	}
 	return done, err
 }

@@ -52,7 +52,7 @@ func (m *mine) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error)
 	return m.Store.Marked(ctx, job)
 }
 
-func (m *mine) Listen(ctx context.Context, f func(store.Topic)) error {
+func (m *mine) Listen(ctx context.Context, f func(store.Hint)) error {
 	m.step("listen", 0)
 	return m.Store.Listen(ctx, f)
 }

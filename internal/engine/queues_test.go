@@ -147,7 +147,7 @@ func TestAPauseIsHeardOf(t *testing.T) { // T13
 // hintless loses every hint.
 type hintless struct{ store.Store }
 
-func (hintless) Wake(...store.Topic) {}
+func (hintless) Wake(int, ...store.Topic) {}
 
 // TestAPauseWithoutHints: if the process that pauses a queue, or resumes it, dies before its
 // hint is sent, the others learn of it all the same.

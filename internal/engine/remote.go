@@ -34,7 +34,7 @@ func (e *Engine) Enlist(ctx context.Context, r link.Registration, c pawl.Change)
 	}
 	done, err := e.act(ctx, req, cmd, c)
 	if err == nil {
-		e.wake(false, true, false) // pending jobs may have waited for it
+		e.wake(0, true, false) // pending jobs may have waited for it
 		e.evaluator.look()
 	}
 	return done, err

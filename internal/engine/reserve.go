@@ -101,7 +101,7 @@ func (e *Engine) Release(ctx context.Context, workspace string, id pawl.ID, c pa
 		return none, err
 	}
 	e.evaluator.look()
-	e.wake(true, true, false)
+	e.wake(manySteps, true, false)
 	return cmd.ended, nil
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -20,8 +21,8 @@ import (
 // waits.
 //
 // That holds because a slot is offered (Add, lend) only while the worker's bell has not
-// rung since its last scan of the queue began, and only if that scan found everything there
-// was, and less than it asked for. If scans overlap, that is the newest one: the bell may have
+// rung since its last scan of the queue began, nor is to ring soon (ringAfter), and only if that
+// scan found everything there was, and less than it asked for. If scans overlap, that is the newest one: the bell may have
 // been cleared for steps that only it sees. Until it has ended, nothing but its own commit may
 // offer slots. What an older scan leaves, the newest has seen or skipped because it was locked, or
 // the bell has rung for it since.
@@ -45,9 +46,12 @@ type Slots struct {
 	slots        int  // that may be taken
 	taken        int  // by commits under way
 	rung         bool // the work bell has rung since the last scan of the queue began
-	unsure       bool // its last scan skipped rows that others had locked
+	unsure       bool // it is to scan the queue at due: the last scan skipped rows that others had locked, or others are to look first
 	pause        time.Duration
-	again        *time.Timer // rings the work bell after that pause; nil until the first pause
+	again        *time.Timer // rings the work bell at due; nil until the first pause
+	due          time.Time
+	place, peers int       // as the last beat says
+	fed          time.Time // when a submission last took a slot
 	withdrawn    bool
 	scan         int           // the number of the newest scan of the queue
 	seen         int           // that of the newest scan that has ended and found all there was
@@ -182,6 +186,7 @@ func (o *Slots) take() bool {
 	}
 	o.slots--
 	o.taken++
+	o.fed = time.Now()
 	return true
 }
 
@@ -194,6 +199,7 @@ func (o *Slots) lend(scan int) bool {
 		return false
 	}
 	o.taken++
+	o.fed = time.Now()
 	return true
 }
 
@@ -231,6 +237,14 @@ func (s *offers) ring() {
 func (o *Slots) ring() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.ringNow()
+}
+
+// ringNow is ring with the lock.
+func (o *Slots) ringNow() {
+	if o.again != nil {
+		o.again.Stop()
+	}
 	o.slots, o.rung = 0, true
 	o.work.ring()
 }
@@ -327,15 +341,75 @@ func (s *offers) saw(worker rowkey.Worker, scan int, more, skipped bool) {
 func (o *Slots) doubt() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.slots, o.unsure = 0, true
 	o.pause = min(max(2*o.pause, minDoubt), maxDoubt)
-	switch {
-	case o.withdrawn:
-	case o.again == nil:
-		o.again = time.AfterFunc(o.pause, o.ring)
-	default:
-		o.again.Reset(o.pause)
+	o.ringAfter(o.pause)
+}
+
+// ringAfter rings the work bell after a pause, unless it is to ring sooner anyway, and offers
+// nothing until then. It requires the lock.
+func (o *Slots) ringAfter(pause time.Duration) {
+	now := time.Now()
+	if o.slots = 0; o.withdrawn || o.unsure && now.Before(o.due) && o.due.Before(now.Add(pause)) {
+		return
 	}
+	o.unsure, o.due = true, now.Add(pause)
+	if o.again == nil {
+		o.again = time.AfterFunc(pause, o.ring)
+	} else {
+		o.again.Reset(pause)
+	}
+}
+
+const (
+	// headStart is how long the worker that is next leaves a step to the one that is to look
+	// first: longer than a claim takes.
+	headStart = 3 * time.Millisecond
+
+	// fedFor is how long after a submission of its own process a worker is likely to get another
+	// one.
+	fedFor = time.Second
+)
+
+// placed records the place of a worker among its peers.
+func (s *offers) placed(worker rowkey.Worker, place, peers int) {
+	if o := s.of(worker); o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.place, o.peers = place, peers
+	}
+}
+
+// hear rings the bells of as many workers as there are steps at once, and those of the others
+// after a pause, unless they scan the queue before: those that look first may be full or dead.
+func (s *offers) hear(h store.Hint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.list {
+		o.hear(h)
+	}
+}
+
+func (o *Slots) hear(h store.Hint) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch away := o.turnsAway(h); {
+	case away <= 0:
+		o.ringNow()
+	case !o.rung:
+		o.ringAfter(time.Duration(bits.Len(uint(away))+1) * headStart / 2)
+	}
+}
+
+// turnsAway returns how many places the worker is behind those that are to look first, and at
+// most 0 if it is one of them. So is a worker that submissions of its own process feed: while it
+// waited, these would go through the queue, with a hint that makes the next worker wait. It
+// requires the lock.
+func (o *Slots) turnsAway(h store.Hint) int {
+	if h.Steps == 0 || o.peers == 0 || time.Since(o.fed) < fedFor {
+		return 0
+	}
+	first := int(h.First % uint32(o.peers))
+	return (o.place-first+o.peers)%o.peers - h.Steps + 1
 }
 
 // of returns the offer of a worker, or nil.

@@ -180,7 +180,7 @@ func TestWhatIsInTheQueueClosesOffers(t *testing.T) { // T3
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
 	w.offer.Add(2)
-	e.hint(store.TopicWork) // from another process
+	e.hint(store.Hint{Topic: store.TopicWork}) // from another process
 	e.submitOne(t)
 	w.visit(t, link.Exchange{Reports: []link.Report{success(w.first, "1")}, Free: 1, SkipQueue: true})
 	w.offer.Add(1)
@@ -198,7 +198,7 @@ func TestABellIsHeardByAScan(t *testing.T) { // T3
 	t.Parallel()
 	e, _ := interposedEngine(t)
 	w := newOffering(t, e)
-	e.hint(store.TopicWork)
+	e.hint(store.Hint{Topic: store.TopicWork})
 	<-w.offer.Work()
 	w.offer.Add(1)
 	if n := w.offer.Reserved(); n != 0 {

@@ -25,7 +25,7 @@ func (e *Engine) PauseWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pa
 func (e *Engine) ResumeWorker(ctx context.Context, id pawl.ID, c pawl.Change) (pawl.Receipt, error) {
 	done, err := e.operateWorker(ctx, id, c, lifecycle.WorkerResume)
 	if err == nil {
-		e.wake(true, false, false)
+		e.wake(manySteps, false, false)
 	}
 	return done, err
 }

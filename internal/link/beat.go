@@ -22,6 +22,8 @@ type Pulsed struct {
 	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
 	Taken []Stop        // of the claims in the Pulse, those that the worker no longer has
 	Alone bool          // no other worker lives; never set where Worker.Overlap is 1
+	Place int           // of the worker among Peers, from 0
+	Peers int           // how many workers hear hints and could take the same steps as this one; 0: not known, too many, or it hears none
 	Work  bool          // there may be something to claim on the routes; for routes that are new to the store it may be set only by a later beat
 }
 

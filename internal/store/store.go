@@ -438,19 +438,27 @@ type LogPlace struct {
 // PlaceOf returns the place of a chunk.
 func PlaceOf(c *pawl.Chunk) LogPlace { return LogPlace{c.Ord, c.Claim, c.At, c.Offset, c.Stream} }
 
-// Wakeups carry hints between the processes on one database. A hint carries no state, may be
-// lost, and may arrive twice.
+// Wakeups carry hints between the processes on one database. Nothing but speed depends on what a
+// hint carries; it may be lost, and may arrive twice.
 type Wakeups interface {
 	// Wake sends the topics to the other processes (and not to this one). It returns at once;
-	// hints that are close in time are sent together.
-	Wake(topics ...Topic)
-	// Listen calls f with each topic that another process sent, until ctx ends, one call at a
+	// hints that are close in time are sent together. With TopicWork, steps is how many more can
+	// be claimed.
+	Wake(steps int, topics ...Topic)
+	// Listen calls f with each hint that another process sent, until ctx ends, one call at a
 	// time. A store that finds work which claims of this process have overlooked calls it with
 	// TopicWork.
-	Listen(ctx context.Context, f func(Topic)) error
+	Listen(ctx context.Context, f func(Hint)) error
 	// Hears reports whether hints of other processes currently reach a Listen, as far as is
 	// known. If not, the database has to be polled more often.
 	Hears() bool
+}
+
+// A Hint is what a process hears of another one.
+type Hint struct {
+	Topic Topic
+	Steps int    // with TopicWork: how many more can be claimed; 0 if that is not known
+	First uint32 // a random number, with Steps: it says which of the workers that could take them look first
 }
 
 // A Topic is the subject of a hint.

@@ -32,10 +32,10 @@ var beat = `with said as (
   select $2::bigint, $3::text, $4::text, $5::text, $6::bigint, $7::text, ` + clock + `, ` + clock + `, $8::bigint - ` + clock + ` where $2::bigint <> 0
   on conflict (id) do update set at = excluded.at, skew = excluded.skew
 )
-select job, ord, claims::bigint, null::text from step
+select job, ord, claims::bigint, null::text, 0, 0 from step
 where worker = $1 and due_event = '` + string(lifecycle.StepCancel) + `' and state = 'in_progress'
 union all
-select r.job, r.ord, r.claim, '` + tookAway + `' from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
+select r.job, r.ord, r.claim, '` + tookAway + `', 0, 0 from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
 left join lateral (select 1 as held from step s
   where s.job = r.job and s.ord = r.ord and s.claims = r.claim and s.worker = $1 and s.state = 'in_progress' offset 0) s on true
 where s.held is null
@@ -46,7 +46,19 @@ select
   coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
     (select rank from job j where j.line = 1 and j.route = r.route and not j.paused and j.rank >= $11::bigint order by rank, id limit 1) h), $12::bigint),
   case when exists (select 1 from worker where ` + livingWorker + ` and id <> $1) then 0 else 1 end,
-  coalesce((select state from worker where id = $1), '')`
+  coalesce((select state from worker where id = $1), ''), place, peers from (` + peers + `) p`
+
+// peers counts those workers that hear hints and may take what the worker may take, if it hears
+// hints itself; and those of them that come before it. It reads no more than a crowd, of which
+// it counts none: its members would not agree on a part of them.
+var peers = `select count(*) filter (where peer and id < $1) as place,
+    case when count(*) <= ` + crowd + ` then count(*) filter (where peer) else 0 end as peers
+  from (select w.id, w.routes = me.routes and w.silence = 0 and w.state <> '` + string(lifecycle.WorkerPaused) + `' as peer
+    from worker me cross join (select id, routes, silence, state from worker where ` + livingWorker + ` order by id limit ` + crowd + ` + 1) w
+    where me.id = $1 and me.silence = 0) l`
+
+// crowd is how many living workers are too many for an order among them.
+const crowd = "100"
 
 // Beat records that a process and its worker are alive; see store.Ledger.
 func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
@@ -74,6 +86,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 			}
 			found, answer.State = sight{a, b}, machine.State(text)
 			answer.Work, answer.Alone = found != nowhere, claim == 1
+			answer.Place, answer.Peers = c.int(), c.int()
 		}, int64(p.Worker), n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, bigints(p.Routes), from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
 	})
 	if claimCursor.idle() {

@@ -330,7 +330,7 @@ func (l *lookback) look(h *claimCursor, from sight) {
 	}
 	switch {
 	case err == nil && h.found(g):
-		l.db.ears.tell(store.TopicWork)
+		l.db.ears.tell(store.Hint{Topic: store.TopicWork})
 	case err != nil && l.db.life.Err() == nil:
 		l.db.log.Warn("a look for what can be claimed failed; it is made again", "error", err)
 	}

@@ -151,7 +151,7 @@ func TestLookBeforeTheClaimCursor(t *testing.T) {
 	for _, enqueued := range []bool{false, true} {
 		db := fresh(t)
 		told := make(chan store.Topic, 100)
-		go db.Listen(t.Context(), func(topic store.Topic) { told <- topic })
+		go db.Listen(t.Context(), func(h store.Hint) { told <- h.Topic })
 		jobs := submit(t, db, 1, 1)
 		if enqueued {
 			enqueue(t, db, jobs)

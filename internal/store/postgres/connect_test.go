@@ -92,9 +92,9 @@ func TestPool(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	over := make(chan error, 1)
-	go func() { over <- db.Listen(ctx, func(topic store.Topic) { heard <- topic; cancel() }) }()
+	go func() { over <- db.Listen(ctx, func(h store.Hint) { heard <- h.Topic; cancel() }) }()
 	eventually(t, "the handle hears hints", db.Hears)
-	other.Wake(store.TopicMarks)
+	other.Wake(0, store.TopicMarks)
 	if err := <-over; err != nil || len(heard) != 1 {
 		t.Errorf("%d hints were heard of another handle, %v", len(heard), err)
 	}

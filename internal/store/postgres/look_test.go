@@ -169,7 +169,7 @@ func TestWake(t *testing.T) {
 	hear := func(h *DB) chan store.Topic {
 		heard := make(chan store.Topic, 100) // more than this test sends
 		done := make(chan error, 1)
-		go func() { done <- h.Listen(t.Context(), func(topic store.Topic) { heard <- topic }) }()
+		go func() { done <- h.Listen(t.Context(), func(h store.Hint) { heard <- h.Topic }) }()
 		t.Cleanup(func() {
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -187,13 +187,13 @@ func TestWake(t *testing.T) {
 		case topic := <-others:
 			got[topic] = true
 		case <-again.C: // the listener may not listen yet
-			db.Wake(store.TopicWork, store.TopicStops)
+			db.Wake(1, store.TopicWork, store.TopicStops)
 		case <-deadline:
 			t.Fatalf("heard %v only", got)
 		}
 	}
 	// What other says now comes after all that db said: none of it was heard here.
-	other.Wake(store.TopicMarks)
+	other.Wake(0, store.TopicMarks)
 	for {
 		select {
 		case topic := <-own:
@@ -202,7 +202,7 @@ func TestWake(t *testing.T) {
 			}
 			return
 		case <-again.C:
-			other.Wake(store.TopicMarks)
+			other.Wake(0, store.TopicMarks)
 		case <-deadline:
 			t.Fatal("nothing heard")
 		}

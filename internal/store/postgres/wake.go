@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -13,9 +15,9 @@ import (
 )
 
 const (
-	// wakeGap is the minimum time between two hints about a topic: hints in between are sent
-	// as one.
-	wakeGap = 2 * time.Millisecond
+	// wakeGap is the minimum time from one hint to the next: those in between are sent as one.
+	// What takes longer to send is followed by a pause as long: the server is busy.
+	wakeGap = time.Millisecond
 
 	// wakeLimit bounds the sending of hints; what takes longer is dropped.
 	wakeLimit = 2 * time.Second
@@ -35,6 +37,7 @@ type wire struct {
 
 	mu      sync.Mutex
 	pending map[store.Topic]bool
+	steps   int // of the pending TopicWork
 }
 
 func newWire(db *DB) *wire {
@@ -46,13 +49,14 @@ func newWire(db *DB) *wire {
 	return w
 }
 
-// Wake soon sends the topics to the other processes.
-func (db *DB) Wake(topics ...store.Topic) {
+// Wake soon sends the topics to the other processes; see store.Wakeups.
+func (db *DB) Wake(steps int, topics ...store.Topic) {
 	w := db.wire
 	w.mu.Lock()
 	for _, t := range topics {
 		w.pending[t] = true
 	}
+	w.steps += steps
 	w.mu.Unlock()
 	select {
 	case w.bell <- struct{}{}:
@@ -65,8 +69,13 @@ func (w *wire) take() []string {
 	defer w.mu.Unlock()
 	var payloads []string
 	for t := range w.pending {
-		payloads = append(payloads, w.db.handle+" "+string(t))
+		from := w.db.handle
+		if t == store.TopicWork {
+			from = fmt.Sprintf("%s/%d/%d", from, rand.Uint32(), w.steps)
+		}
+		payloads = append(payloads, from+" "+string(t))
 	}
+	w.steps = 0
 	clear(w.pending)
 	return payloads
 }
@@ -108,10 +117,12 @@ func (w *wire) send() {
 		case <-w.bell:
 		}
 		var err error
+		begun := time.Now()
 		if conn, err = w.notify(ctx, conn); err != nil && ctx.Err() == nil {
 			w.db.log.Debug("hints were dropped", "error", err)
 		}
-		gap.Reset(wakeGap)
+		took := time.Since(begun)
+		gap.Reset(max(wakeGap-took, took))
 		select {
 		case <-w.done:
 		case <-gap.C:
@@ -150,15 +161,15 @@ func hangUp(conn *pgx.Conn) {
 // ears are the functions that receive the hints of this process.
 type ears struct {
 	mu  sync.Mutex
-	all map[*func(store.Topic)]bool
+	all map[*func(store.Hint)]bool
 }
 
 // add registers f until remove is called.
-func (e *ears) add(f *func(store.Topic)) (remove func()) {
+func (e *ears) add(f *func(store.Hint)) (remove func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.all == nil {
-		e.all = make(map[*func(store.Topic)]bool)
+		e.all = make(map[*func(store.Hint)]bool)
 	}
 	e.all[f] = true
 	return func() {
@@ -168,23 +179,23 @@ func (e *ears) add(f *func(store.Topic)) (remove func()) {
 	}
 }
 
-func (e *ears) tell(t store.Topic) {
+func (e *ears) tell(h store.Hint) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for f := range e.all {
-		(*f)(t)
+		(*f)(h)
 	}
 }
 
-// Listen calls f with each topic that another process woke, one call at a time, until ctx
-// ends; and with TopicWork when work is found before the claim cursor (claimcursor.go). After
+// Listen calls f with each hint of another process, one call at a time, until ctx ends; and
+// with TopicWork when work is found before the claim cursor (claimcursor.go). After
 // every connection but the first it calls f with all topics, since hints may have been lost.
-func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
+func (db *DB) Listen(ctx context.Context, f func(store.Hint)) error {
 	var calls sync.Mutex
-	call := func(t store.Topic) {
+	call := func(h store.Hint) {
 		calls.Lock()
 		defer calls.Unlock()
-		f(t)
+		f(h)
 	}
 	defer db.ears.add(&call)()
 	backoff := listenBackoffMin
@@ -212,7 +223,7 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 func (db *DB) Hears() bool { return db.hears.Load() }
 
 // listen receives hints on one connection until it breaks.
-func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(store.Topic)) error {
+func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(store.Hint)) error {
 	defer db.hears.Store(false)
 	conn, err := db.dial(ctx)
 	if err != nil {
@@ -226,7 +237,7 @@ func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(s
 	db.hears.Store(true)
 	if again {
 		for _, t := range topics {
-			f(t)
+			f(store.Hint{Topic: t})
 		}
 	}
 	for {
@@ -234,8 +245,22 @@ func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(s
 		if err != nil {
 			return err
 		}
-		if from, topic, ok := strings.Cut(n.Payload, " "); ok && from != db.handle {
-			f(store.Topic(topic))
+		if from, h, ok := parseHint(n.Payload); ok && from != db.handle {
+			f(h)
 		}
 	}
+}
+
+// parseHint reads what a wire has sent: its handle, perhaps with the numbers of a Hint behind it,
+// and the topic. Programs of versions without numbers take all before the space for a handle.
+func parseHint(payload string) (from string, h store.Hint, ok bool) {
+	from, topic, ok := strings.Cut(payload, " ")
+	h.Topic = store.Topic(topic)
+	from, numbers, numbered := strings.Cut(from, "/")
+	if numbered {
+		if _, err := fmt.Sscanf(numbers, "%d/%d", &h.First, &h.Steps); err != nil {
+			h.First, h.Steps = 0, 0
+		}
+	}
+	return from, h, ok
 }

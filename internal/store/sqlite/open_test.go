@@ -299,8 +299,8 @@ func TestNoLeaks(t *testing.T) {
 	add(t, db, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan error)
-	go func() { heard <- db.Listen(ctx, func(store.Topic) {}) }()
-	db.Wake(store.TopicWork)
+	go func() { heard <- db.Listen(ctx, func(store.Hint) {}) }()
+	db.Wake(1, store.TopicWork)
 	if _, err := db.Jobs(ctx, store.JobFilter{}); err != nil {
 		t.Error(err)
 	}

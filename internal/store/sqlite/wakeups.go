@@ -75,8 +75,8 @@ func runtimeDir() string {
 }
 
 // Wake sends the topics to the other processes, a millisecond later and together with the
-// topics woken until then.
-func (db *DB) Wake(topics ...store.Topic) { db.wakeups.wake(topics) }
+// topics woken until then, and without the steps: commits follow each other anyway.
+func (db *DB) Wake(_ int, topics ...store.Topic) { db.wakeups.wake(topics) }
 
 func (w *wakeups) wake(topics []store.Topic) {
 	if w.dir == "" || len(topics) == 0 {
@@ -161,7 +161,7 @@ func (w *wakeups) clean() {
 
 // Listen calls f with each topic that another process woke, one call at a time, until the
 // database is closed or ctx ends, in which case it returns nil.
-func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
+func (db *DB) Listen(ctx context.Context, f func(store.Hint)) error {
 	if db.wakeups.dir == "" {
 		return db.wakeups.idle(ctx)
 	}
@@ -183,7 +183,7 @@ func (db *DB) Listen(ctx context.Context, f func(store.Topic)) error {
 		}
 		for _, code := range buffer[:n] {
 			if t, ok := topicOf(code); ok {
-				f(t)
+				f(store.Hint{Topic: t})
 			}
 		}
 	}

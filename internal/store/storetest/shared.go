@@ -77,7 +77,7 @@ func (e *env) heard(st store.Store) <-chan store.Topic {
 	ctx, stop := context.WithCancel(e.ctx)
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		if err := st.Listen(ctx, func(t store.Topic) { topics <- t }); err != nil && ctx.Err() == nil {
+		if err := st.Listen(ctx, func(h store.Hint) { topics <- h.Topic }); err != nil && ctx.Err() == nil {
 			e.Errorf("listen: %v", err)
 		}
 	})
@@ -96,7 +96,7 @@ func (e *env) wakeUntil(st store.Store, topics <-chan store.Topic, t store.Topic
 	defer again.Stop()
 	var before []store.Topic
 	for {
-		st.Wake(t)
+		st.Wake(1, t)
 		select {
 		case got := <-topics:
 			if got == t {
@@ -127,9 +127,9 @@ func listenEnds(e *env) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e.st.Listen(ctx, func(store.Topic) {})
+		e.st.Listen(ctx, func(store.Hint) {})
 	}()
-	e.st.Wake(store.TopicWork) // it need not arrive
+	e.st.Wake(1, store.TopicWork) // it need not arrive
 	stop()
 	select {
 	case <-done:
