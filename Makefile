@@ -185,10 +185,18 @@ profile-drain: ## where the CPU time of a drain goes: of the client by package, 
 bench-supervise: build ## measure how long pawl supervise takes to start and to stop 1,000 programs, and 10,000
 	$(GO) run ./internal/lab/programs -pawl $(BIN) -n 1000,10000
 
-chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, and 200 on SQLite; 100 outages of PostgreSQL alone, three quarters of an hour
+# Flags of one run, instead of all of them: -seed, -rounds, -outages, -database, -roles.
+CHAOS ?=
+
+chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, 200 on SQLite, and 100 with workers in Python and Node; 100 outages of PostgreSQL alone, three quarters of an hour
+ifeq ($(CHAOS),)
 	$(GO) run ./internal/lab/chaos -rounds 1000
+	$(GO) run ./internal/lab/chaos -rounds 100 -roles far,python,node
 	$(GO) run ./internal/lab/chaos -outages 100
 	$(GO) run ./internal/lab/chaos -rounds 200 -database sqlite
+else
+	$(GO) run ./internal/lab/chaos $(CHAOS)
+endif
 
 soak: ## ten minutes of load beside a transaction that stays open: does it stay as fast?
 	$(WITH_POSTGRES) $(GO) run ./internal/lab/soak
