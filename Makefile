@@ -75,7 +75,7 @@ SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 failures = mkdir -p bin && rm -f bin/$@.passed && { $(1) 2>&1 && touch bin/$@.passed; } | tee -i bin/$@.log; \
 	rm bin/$@.passed 2>/dev/null || { echo "What failed (the whole output is in bin/$@.log):"; grep -E '^ *--- FAIL|^FAIL.|^panic:|\*\*\* \[' bin/$@.log; exit 1; }
 
-.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed peers-http supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -213,6 +213,10 @@ peers: ## hold Pawl against River in the same run, on PostgreSQL and on SQLite (
 peers-deployed: ## the same on PostgreSQL with servers, workers and submitters in processes of their own
 	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
 	$(WITH_POSTGRES_DURABLE) bin/peers -deployed $(PEERS)
+
+peers-http: ## hold the HTTP API against the engine below it, Temporal and River UI, at fixed rates (downloads and builds both)
+	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
+	$(WITH_POSTGRES_DURABLE) bin/peers -http -bin bin $(PEERS)
 
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000
