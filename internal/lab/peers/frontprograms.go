@@ -56,8 +56,9 @@ type program struct {
 }
 
 const (
-	connections = 64          // that a client keeps; requests beyond that wait for one
-	startLimit  = time.Minute // until a program serves
+	connections = 64                    // that a client keeps; requests beyond that wait for one
+	startLimit  = time.Minute           // until a program serves
+	startPause  = 20 * time.Millisecond // between two requests until then
 )
 
 // start starts a program in a folder and waits until it serves a path at the port, which its
@@ -113,7 +114,7 @@ func (s *program) ready(ctx context.Context, path string) error {
 			return errors.New("has ended by itself")
 		case <-ctx.Done():
 			return err
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(startPause):
 		}
 	}
 }

@@ -162,6 +162,9 @@ func frontWorkloads(database string, requests []string, scale float64) (all []be
 
 // prepare makes the jobs that are read, or a few, so that everything is open.
 func (f *front) prepare(ctx context.Context, request string) error {
+	if err := f.begin(ctx); err != nil {
+		return err
+	}
 	want := frontJobs
 	if request == submits {
 		want = 20
@@ -179,6 +182,17 @@ func (f *front) prepare(ctx context.Context, request string) error {
 		}
 	}
 	return nil
+}
+
+// begin submits a job as soon as the front takes it: Temporal's refuses that for a while after it
+// listens.
+func (f *front) begin(ctx context.Context) error {
+	for limit := time.Now().Add(startLimit); ; sleep(startPause) {
+		_, err := f.submit(ctx)
+		if err == nil || ctx.Err() != nil || time.Now().After(limit) {
+			return err
+		}
+	}
 }
 
 // measure sends n requests at a rate, whether or not those before have been served. The time of

@@ -97,6 +97,24 @@ func TestFailedRequests(t *testing.T) {
 	}
 }
 
+// TestSlowStart: a front that takes no job at first is waited for, and not counted as failing.
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	var n, read atomic.Int64
+	f := &front{
+		submit: func(context.Context) (string, error) {
+			if n.Add(1) < 3 {
+				return "", errors.New("404 Namespace default is not found")
+			}
+			return "id", nil
+		},
+		read: func(context.Context, string) error { read.Add(1); return nil },
+	}
+	if err := f.prepare(t.Context(), reads); err != nil || n.Load() != frontJobs+3 || read.Load() != frontJobs {
+		t.Errorf("%v after %d submissions and %d reads", err, n.Load(), read.Load())
+	}
+}
+
 // TestNoProgram: a program that ends before it serves is an error with what it said.
 func TestNoProgram(t *testing.T) {
 	t.Parallel()
