@@ -162,15 +162,12 @@ func frontWorkloads(database string, requests []string, scale float64) (all []be
 
 // prepare makes the jobs that are read, or a few, so that everything is open.
 func (f *front) prepare(ctx context.Context, request string) error {
-	if err := f.begin(ctx); err != nil {
-		return err
-	}
 	want := frontJobs
 	if request == submits {
 		want = 20
 	}
 	for len(f.jobs) < want {
-		id, err := f.submit(ctx)
+		id, err := f.insist(ctx)
 		if err != nil {
 			return err
 		}
@@ -184,13 +181,13 @@ func (f *front) prepare(ctx context.Context, request string) error {
 	return nil
 }
 
-// begin submits a job as soon as the front takes it: Temporal's refuses that for a while after it
-// listens.
-func (f *front) begin(ctx context.Context) error {
+// insist submits a job, again and again: Temporal's server at times does not know its namespace for
+// a while after it has started.
+func (f *front) insist(ctx context.Context) (id string, err error) {
 	for limit := time.Now().Add(startLimit); ; sleep(startPause) {
-		_, err := f.submit(ctx)
+		id, err = f.submit(ctx)
 		if err == nil || ctx.Err() != nil || time.Now().After(limit) {
-			return err
+			return id, err
 		}
 	}
 }

@@ -103,14 +103,14 @@ func TestSlowStart(t *testing.T) {
 	var n, read atomic.Int64
 	f := &front{
 		submit: func(context.Context) (string, error) {
-			if n.Add(1) < 3 {
+			if n.Add(1)%10 < 3 {
 				return "", errors.New("404 Namespace default is not found")
 			}
 			return "id", nil
 		},
 		read: func(context.Context, string) error { read.Add(1); return nil },
 	}
-	if err := f.prepare(t.Context(), reads); err != nil || n.Load() != frontJobs+3 || read.Load() != frontJobs {
+	if err := f.prepare(t.Context(), reads); err != nil || n.Load() < frontJobs+3 || read.Load() != frontJobs {
 		t.Errorf("%v after %d submissions and %d reads", err, n.Load(), read.Load())
 	}
 }
