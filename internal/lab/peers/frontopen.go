@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	vocabulary "github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
@@ -86,25 +87,29 @@ func openEngine(ctx context.Context, url string) (*front, error) {
 // temporalWorkflows is the path of workflow executions in Temporal's HTTP API.
 const temporalWorkflows = "/api/v1/namespaces/default/workflows"
 
-// openTemporal starts Temporal's server for development on an SQLite file. It syncs every commit:
-// SQLite does so unless it is told otherwise.
-func openTemporal(ctx context.Context, p programs, dir, path string, args ...string) (*front, error) {
+// openTemporal starts Temporal's server for development on a new SQLite file: killed and started
+// again on the same one, it sometimes knows its namespace no more. It syncs every commit: SQLite does
+// so unless it is told otherwise.
+func openTemporal(ctx context.Context, p programs, dir string, args ...string) (_ *front, err error) {
+	if dir, err = os.MkdirTemp(dir, "temporal-"); err != nil {
+		return nil, err
+	}
 	var ports [2]string
 	for i := range ports {
-		var err error
 		if ports[i], err = freePort(); err != nil {
 			return nil, err
 		}
 	}
-	args = append([]string{"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--db-filename", path, "--port", ports[0], "--http-port", ports[1]}, args...)
+	args = append([]string{"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--db-filename", filepath.Join(dir, "temporal.db"), "--port", ports[0], "--http-port", ports[1]}, args...)
 	s, err := p.start(ctx, dir, ports[1], "/api/v1/namespaces/default", []string{"TEMPORAL_VERSION_CHECK_DISABLED=1"}, "temporal", args...)
 	if err != nil {
 		return nil, err
 	}
-	begun, n := time.Now().UnixNano(), atomic.Int64{}
-	return &front{pid: s.cmd.Process.Pid, close: s.kill,
+	var n atomic.Int64
+	return &front{pid: s.cmd.Process.Pid,
+		close: func() error { return errors.Join(s.kill(), os.RemoveAll(dir)) },
 		submit: func(ctx context.Context) (string, error) {
-			id := fmt.Sprintf("%d-%d", begun, n.Add(1))
+			id := fmt.Sprintf("front-%d", n.Add(1))
 			return id, s.call(ctx, http.MethodPost, temporalWorkflows+"/"+id, `{"workflowType":{"name":"front"},"taskQueue":{"name":"nobody"}}`, nil)
 		},
 		read: func(ctx context.Context, id string) error {

@@ -113,8 +113,7 @@ func frontContests(progs programs, dir string, schemas []*bench.Postgres, postma
 		return entrant(direct, func(ctx context.Context) (*front, error) { return openEngine(ctx, url) })
 	}
 	temporal := func(name string, args ...string) contest.Entrant {
-		path := file(name + ".db")
-		return entrant(name, func(ctx context.Context) (*front, error) { return openTemporal(ctx, progs, dir, path, args...) })
+		return entrant(name, func(ctx context.Context) (*front, error) { return openTemporal(ctx, progs, dir, args...) })
 	}
 	river := entrant(riverUI, func(ctx context.Context) (*front, error) { return openRiverUI(ctx, progs, dir, schemas[2].URL()) })
 	used := func(postmaster int) func() contest.CPU { return func() contest.CPU { return now.used(postmaster) } }
@@ -181,8 +180,8 @@ func (f *front) prepare(ctx context.Context, request string) error {
 	return nil
 }
 
-// insist submits a job, again and again: Temporal's server at times does not know its namespace for
-// a while after it has started.
+// insist submits a job, again and again: Temporal's server may know its namespace only some time after
+// it listens.
 func (f *front) insist(ctx context.Context) (id string, err error) {
 	for limit := time.Now().Add(startLimit); ; sleep(startPause) {
 		id, err = f.submit(ctx)
