@@ -156,6 +156,9 @@ func TestJobVersion(t *testing.T) {
 		if now := version(id); now != sum {
 			t.Errorf("version %d, and %d moves", now, sum)
 		}
+		if v, err := p.engine.Job(t.Context(), id); err != nil || v.Sequence != sum {
+			t.Errorf("a view of version %d, and %d moves; %v", v.Sequence, sum, err)
+		}
 		if _, err := p.engine.JobVersion(t.Context(), p.engine.NewID()); pawl.KindOf(err) != pawl.NotFound {
 			t.Errorf("of no job: %v", err)
 		}

@@ -16,7 +16,13 @@ import (
 
 // Job returns a job with its steps and its own history.
 func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
-	return read[pawl.JobView](ctx, e, "get-job", jobPath(id))
+	var v pawl.JobView
+	a, err := e.get(ctx, &v, "get-job", jobPath(id))
+	if err != nil {
+		return nil, err
+	}
+	v.Sequence, err = e.versionIn(a)
+	return &v, err
 }
 
 // read reads an operation that answers with a T.
@@ -155,6 +161,11 @@ func (e *Engine) JobVersion(ctx context.Context, id pawl.ID) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return e.versionIn(a)
+}
+
+// versionIn returns the version of a job that was read.
+func (e *Engine) versionIn(a *answer) (int64, error) {
 	text, err := strconv.Unquote(a.etag)
 	if err != nil {
 		return 0, pawl.Errorf(pawl.Internal, "the server at %s has answered a job with the ETag %q", e.base, a.etag)
