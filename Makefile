@@ -75,7 +75,7 @@ SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 failures = mkdir -p bin && rm -f bin/$@.passed && { $(1) 2>&1 && touch bin/$@.passed; } | tee -i bin/$@.log; \
 	rm bin/$@.passed 2>/dev/null || { echo "What failed (the whole output is in bin/$@.log):"; grep -E '^ *--- FAIL|^FAIL.|^panic:|\*\*\* \[' bin/$@.log; exit 1; }
 
-.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed supervisors chaos soak clean
+.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed peers-http supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -185,10 +185,18 @@ profile-drain: ## where the CPU time of a drain goes: of the client by package, 
 bench-supervise: build ## measure how long pawl supervise takes to start and to stop 1,000 programs, and 10,000
 	$(GO) run ./internal/lab/programs -pawl $(BIN) -n 1000,10000
 
-chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, and 200 on SQLite; 100 outages of PostgreSQL alone, three quarters of an hour
+# Flags of one run, instead of all of them: -seed, -rounds, -outages, -database, -roles.
+CHAOS ?=
+
+chaos: ## kill, stop and cut off processes and databases for 1000 rounds, an hour or so, 200 on SQLite, and 100 with workers in Python and Node; 100 outages of PostgreSQL alone, three quarters of an hour
+ifeq ($(CHAOS),)
 	$(GO) run ./internal/lab/chaos -rounds 1000
+	$(GO) run ./internal/lab/chaos -rounds 100 -roles far,python,node
 	$(GO) run ./internal/lab/chaos -outages 100
 	$(GO) run ./internal/lab/chaos -rounds 200 -database sqlite
+else
+	$(GO) run ./internal/lab/chaos $(CHAOS)
+endif
 
 soak: ## ten minutes of load beside a transaction that stays open: does it stay as fast?
 	$(WITH_POSTGRES) $(GO) run ./internal/lab/soak
@@ -205,6 +213,10 @@ peers: ## hold Pawl against River in the same run, on PostgreSQL and on SQLite (
 peers-deployed: ## the same on PostgreSQL with servers, workers and submitters in processes of their own
 	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
 	$(WITH_POSTGRES_DURABLE) bin/peers -deployed $(PEERS)
+
+peers-http: ## hold the HTTP API against the engine below it, Temporal and River UI, at fixed rates (downloads and builds both)
+	cd internal/lab/peers && $(GO) build -o ../../../bin/peers .
+	$(WITH_POSTGRES_DURABLE) bin/peers -http -bin bin $(PEERS)
 
 supervisors: ## hold package supervisor against client-go's workqueue and suture (downloads both)
 	cd internal/lab/supervisors && $(GO) run . -n 1000 && $(GO) run . && $(GO) run . -n 100000

@@ -87,6 +87,8 @@ type JobView struct {
 	StateHistory   []Transition          `json:"state_history,omitempty"`
 	HistoryOmitted int64                 `json:"state_history_omitted,omitempty"` // earlier moves that state_history leaves out: it has the last 1,000
 	AsOf           Timestamp             `json:"as_of,omitzero"`                  // of a job as it was: when
+
+	Sequence int64 `json:"-"` // rises with every move of the job and of its steps; 0 in a list, and of a job as it was
 }
 
 // A StepView is a step as JSON shows it.

@@ -271,19 +271,20 @@ func (s *Service) getJob(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	version, err := s.Engine.JobVersion(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	etag := quoted(version)
-	if matches(in.Match, etag) {
-		return &tagged[pawl.JobView]{Status: http.StatusNotModified, ETag: etag}, nil
+	if in.Match != "" {
+		version, err := s.Engine.JobVersion(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if etag := quoted(version); matches(in.Match, etag) {
+			return &tagged[pawl.JobView]{Status: http.StatusNotModified, ETag: etag}, nil
+		}
 	}
 	v, err := s.Engine.Job(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[pawl.JobView]{Status: http.StatusOK, ETag: etag, Body: v}, nil
+	return &tagged[pawl.JobView]{Status: http.StatusOK, ETag: quoted(v.Sequence), Body: v}, nil
 }
 
 // pastJob answers a job as it was at a moment, rebuilt from its trail.

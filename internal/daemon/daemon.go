@@ -89,7 +89,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	m.Watch(host.Stats, host.Counts)
 	if d.Port != nil {
-		schema, _, err := d.Store.Version(ctx)
+		schema, err := d.schema(ctx)
 		if err != nil {
 			return err
 		}
@@ -118,6 +118,25 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	defer superviseHost(ctx, host, d.Log)()
 	return f(ctx)
+}
+
+// schemaPause is between two attempts to read the version of the schema.
+const schemaPause = 200 * time.Millisecond
+
+// schema returns the version of the database's schema. The engine works already, so an outage of
+// the database only delays that.
+func (d *Daemon) schema(ctx context.Context) (int, error) {
+	for {
+		v, _, err := d.Store.Version(ctx)
+		if pawl.KindOf(err) != pawl.Unavailable {
+			return v, err
+		}
+		select {
+		case <-time.After(schemaPause):
+		case <-ctx.Done():
+			return 0, err
+		}
+	}
 }
 
 // login returns the sign-in with an identity provider, or nil, and tells the API of it.

@@ -2,16 +2,22 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/metrics"
+	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
 )
 
@@ -50,4 +56,39 @@ func TestReadinessOfAProcessThatEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A failing store has no version for some calls.
+type failing struct {
+	store.Store
+	left int
+	err  error
+}
+
+func (s *failing) Version(context.Context) (current, newest int, err error) {
+	if s.left > 0 {
+		s.left--
+		return 0, 0, s.err
+	}
+	return 12, 12, nil
+}
+
+// TestAnOutageAtTheStart: a process that works is not ended by an outage of the database while it
+// begins to serve, but by a signal and by another error (T10).
+func TestAnOutageAtTheStart(t *testing.T) {
+	t.Parallel()
+	outage, bug := pawl.Errorf(pawl.Unavailable, "the database does not respond"), errors.New("a bug")
+	synctest.Test(t, func(t *testing.T) {
+		if v, err := (&Daemon{Store: &failing{left: 2, err: outage}}).schema(t.Context()); err != nil || v != 12 {
+			t.Errorf("after two failures: version %d, %v; want 12", v, err)
+		}
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		if _, err := (&Daemon{Store: &failing{left: math.MaxInt, err: outage}}).schema(ctx); !errors.Is(err, outage) {
+			t.Errorf("at the end of the process: %v, want that of the database", err)
+		}
+		if _, err := (&Daemon{Store: &failing{left: 1, err: bug}}).schema(t.Context()); !errors.Is(err, bug) {
+			t.Errorf("another error: %v, want it at once", err)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -156,8 +157,37 @@ func TestJobVersion(t *testing.T) {
 		if now := version(id); now != sum {
 			t.Errorf("version %d, and %d moves", now, sum)
 		}
+		if v, err := p.engine.Job(t.Context(), id); err != nil || v.Sequence != sum {
+			t.Errorf("a view of version %d, and %d moves; %v", v.Sequence, sum, err)
+		}
 		if _, err := p.engine.JobVersion(t.Context(), p.engine.NewID()); pawl.KindOf(err) != pawl.NotFound {
 			t.Errorf("of no job: %v", err)
+		}
+	})
+}
+
+// TestJobBeyondItsFirstPages has all of its steps and moves (J3).
+func TestJobBeyondItsFirstPages(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := startProcess(t, open(), map[string]worker.Handler{"echo": echo})
+		list := strings.TrimSuffix(strings.Repeat("1, ", store.ListPage+10), ", ")
+		id := p.submit(define(t, "name: wide\nsteps:\n  - {id: each, handler: echo, foreach: ["+list+"]}\n  - {id: ask, needs: [each], approval: {prompt: x}}\n"), "")
+		until(t, "ask waits", func() bool { return p.state(id, "ask") == string(lifecycle.StepInProgress) })
+		for range store.ListPage/2 + 5 {
+			must(t, errorOf(p.engine.PauseJob(t.Context(), id, note("wait"))))
+			must(t, errorOf(p.engine.ResumeJob(t.Context(), id, note("go"))))
+		}
+		v := p.job(id)
+		if len(v.Steps) != store.ListPage+12 {
+			t.Errorf("%d steps, want %d", len(v.Steps), store.ListPage+12)
+		}
+		for i, move := range v.StateHistory {
+			if move.Sequence != int64(i)+1 {
+				t.Fatalf("move %d has the sequence %d", i+1, move.Sequence)
+			}
+		}
+		if len(v.StateHistory) < store.ListPage+10 {
+			t.Errorf("%d moves, want those of every pause", len(v.StateHistory))
 		}
 	})
 }

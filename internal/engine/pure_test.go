@@ -63,6 +63,10 @@ func (p *pure) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	return p.outside().Job(ctx, key)
 }
 
+func (p *pure) WholeJob(ctx context.Context, key rowkey.Job) (*store.WholeJob, error) {
+	return p.outside().WholeJob(ctx, key)
+}
+
 func (p *pure) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
 	return p.outside().Jobs(ctx, f)
 }

@@ -205,7 +205,7 @@ func (p *past) moved(e *audit.Entry) {
 
 // pastChildren lists the child jobs that existed by then.
 func (r *Reader) pastChildren(ctx context.Context, p *past) error {
-	jobs, err := r.store.Jobs(ctx, store.JobFilter{Parent: p.j.Key(), Limit: maxChildren, Bare: true})
+	jobs, err := r.store.Jobs(ctx, store.JobFilter{Parent: p.j.Key(), Limit: store.MaxChildren, Bare: true})
 	for _, child := range slices.Backward(jobs) {
 		if child.CreatedAt <= p.until {
 			p.v.ChildJobs = append(p.v.ChildJobs, child.ID.Public(pawl.JobPrefix))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/trail"
 	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -114,19 +116,28 @@ func (r *Reader) RecentJobs(ctx context.Context, workspace string, limit int, f 
 
 // Job returns a job with its steps and its own history.
 func (r *Reader) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
-	j, err := store.FindJob(ctx, r.store, id)
+	w, err := r.store.WholeJob(ctx, id.JobKey())
+	if errors.Is(err, store.ErrNotFound) || err == nil && w.Job.ID != id {
+		return nil, store.NoJob(id)
+	}
 	if err != nil {
 		return nil, err
 	}
-	v, def, err := r.whole(ctx, j)
+	def, err := r.defs.Get(ctx, w.Job.Definition)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.children(ctx, j, v); err != nil {
+	v, err := r.viewOf(ctx, w.Job, def, w.Counts)
+	if err != nil {
 		return nil, err
 	}
-	show := stepViews{reader: r, job: j, def: def}
-	err = r.eachStep(ctx, j.Key(), func(s *pawl.Step, bare bool) {
+	v.Sequence = w.Sequence
+	for _, child := range slices.Backward(w.Children) {
+		v.ChildJobs = append(v.ChildJobs, child.ID.Public(pawl.JobPrefix))
+	}
+	show := stepViews{reader: r, job: w.Job, def: def}
+	pages := &stepPages{store: r.store, job: w.Job.Key(), page: w.Steps, all: w.HasAllSteps()}
+	err = pages.each(ctx, func(s *pawl.Step, bare bool) {
 		step := show.view(ctx, s)
 		step.Omitted = bare
 		v.Steps = append(v.Steps, step)
@@ -134,16 +145,29 @@ func (r *Reader) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
 	if err != nil {
 		return nil, err
 	}
+	return v, r.ownHistory(ctx, w, v)
+}
+
+// ownHistory sets the moves of the job itself, and what its trail says is withheld.
+func (r *Reader) ownHistory(ctx context.Context, w *store.WholeJob, v *pawl.JobView) (err error) {
 	var own lastMoves
 	by := &audit.Withheld{}
-	err = trail.EachEntry(ctx, r.store, store.JobEntity(j.Key()), func(entry *audit.Entry) error {
+	note := func(entry *audit.Entry) error {
 		by.Note(entry)
 		own.add(ownMove(entry))
 		return nil
-	})
+	}
+	after := int64(0)
+	for i := range w.Entries {
+		after = w.Entries[i].Sequence
+		_ = note(&w.Entries[i]) // it does not fail
+	}
+	if !w.HasAllEntries() {
+		err = trail.EachEntryAfter(ctx, r.store, store.JobEntity(w.Job.Key()), after, note)
+	}
 	v.StateHistory, v.HistoryOmitted = own.list, own.omitted
 	showWithheld(v, by)
-	return v, err
+	return err
 }
 
 // stepViews makes views of the steps of a job.
@@ -177,7 +201,11 @@ func ownMove(e *audit.Entry) pawl.Transition {
 
 // eachStep calls f with the steps of a job, by ord; see stepPages.
 func (r *Reader) eachStep(ctx context.Context, job rowkey.Job, f func(s *pawl.Step, bare bool)) error {
-	for p := (&stepPages{store: r.store, job: job}); ; {
+	return (&stepPages{store: r.store, job: job}).each(ctx, f)
+}
+
+func (p *stepPages) each(ctx context.Context, f func(s *pawl.Step, bare bool)) error {
+	for {
 		s, err := p.next(ctx)
 		if err != nil || s == nil {
 			return err
@@ -195,11 +223,15 @@ type stepPages struct {
 	page  []*pawl.Step
 	size  int
 	bare  bool // whether the page is bare
+	all   bool // whether no step is beyond the page
 }
 
 // next returns the next step, nil after the last one.
 func (p *stepPages) next(ctx context.Context) (s *pawl.Step, err error) {
 	if len(p.page) == 0 {
+		if p.all {
+			return nil, nil
+		}
 		read := p.store.Steps
 		if p.bare = p.size >= maxListBytes; p.bare {
 			read = p.store.Bare
@@ -233,6 +265,12 @@ func (r *Reader) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	if err != nil {
 		return nil, nil, err
 	}
+	v, err := r.viewOf(ctx, j, def, counts)
+	return v, def, err
+}
+
+// viewOf returns a job with the counts of its steps. The definition may be nil.
+func (r *Reader) viewOf(ctx context.Context, j *pawl.Job, def *workflow.Definition, counts map[machine.State]int) (*pawl.JobView, error) {
 	v := &pawl.JobView{
 		ID: j.ID.Public(pawl.JobPrefix), Workflow: j.Workflow, Version: j.Version,
 		Workspace: j.Workspace, Description: j.Description, Status: j.State, Inputs: orObject(j.Inputs), Output: decide.OrNull(j.Output),
@@ -252,7 +290,7 @@ func (r *Reader) view(ctx context.Context, j *pawl.Job) (*pawl.JobView, *workflo
 	if j.Ending != "" && j.Ending != lifecycle.JobCompleted {
 		v.Error = j.Error
 	}
-	return v, def, r.family(ctx, j, v)
+	return v, r.family(ctx, j, v)
 }
 
 // family sets the jobs related to a job.
@@ -274,18 +312,6 @@ func (r *Reader) family(ctx context.Context, j *pawl.Job, v *pawl.JobView) error
 		}
 	}
 	return nil
-}
-
-// maxChildren is how many child jobs the view of a job lists.
-const maxChildren = 1000
-
-// children lists the newest child jobs of a job, oldest first.
-func (r *Reader) children(ctx context.Context, j *pawl.Job, v *pawl.JobView) error {
-	jobs, err := r.store.Jobs(ctx, store.JobFilter{Parent: j.Key(), Limit: maxChildren, Bare: true})
-	for _, child := range slices.Backward(jobs) {
-		v.ChildJobs = append(v.ChildJobs, child.ID.Public(pawl.JobPrefix))
-	}
-	return err
 }
 
 func orObject(b json.RawMessage) json.RawMessage {

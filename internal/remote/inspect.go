@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -16,7 +17,13 @@ import (
 
 // Job returns a job with its steps and its own history.
 func (e *Engine) Job(ctx context.Context, id pawl.ID) (*pawl.JobView, error) {
-	return read[pawl.JobView](ctx, e, "get-job", jobPath(id))
+	var v pawl.JobView
+	a, err := e.get(ctx, &v, "get-job", jobPath(id))
+	if err != nil {
+		return nil, err
+	}
+	v.Sequence, _ = e.versionIn(a) // 0 if a proxy has removed the ETag
+	return &v, nil
 }
 
 // read reads an operation that answers with a T.
@@ -155,7 +162,12 @@ func (e *Engine) JobVersion(ctx context.Context, id pawl.ID) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	text, err := strconv.Unquote(a.etag)
+	return e.versionIn(a)
+}
+
+// versionIn returns the version of a job that was read. A proxy that compresses makes an ETag weak.
+func (e *Engine) versionIn(a *answer) (int64, error) {
+	text, err := strconv.Unquote(strings.TrimPrefix(a.etag, "W/"))
 	if err != nil {
 		return 0, pawl.Errorf(pawl.Internal, "the server at %s has answered a job with the ETag %q", e.base, a.etag)
 	}

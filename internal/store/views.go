@@ -16,6 +16,8 @@ type Views interface {
 	// Job reads a job with its bodies. The error is ErrNotFound if there is none, and of kind
 	// Internal if it cannot be decoded.
 	Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error)
+	// WholeJob reads a job with what belongs to it, all as of one moment. Errors are those of Job.
+	WholeJob(ctx context.Context, key rowkey.Job) (*WholeJob, error)
 	// JobSequence returns the id of a job, and the sum of its sequence and those of its steps.
 	// The error is ErrNotFound if there is none.
 	JobSequence(ctx context.Context, key rowkey.Job) (pawl.ID, int64, error)

@@ -14,7 +14,12 @@ const entryPage = 1000
 // EachEntry calls f with the entries of one entity, by sequence, until f fails. It reads them
 // in pages.
 func EachEntry(ctx context.Context, v store.Views, k store.EntityKey, f func(*audit.Entry) error) error {
-	for after := int64(0); ; {
+	return EachEntryAfter(ctx, v, k, 0, f)
+}
+
+// EachEntryAfter is EachEntry for the entries beyond a sequence.
+func EachEntryAfter(ctx context.Context, v store.Views, k store.EntityKey, after int64, f func(*audit.Entry) error) error {
+	for {
 		page, err := v.Trail(ctx, k, after, entryPage)
 		if err != nil || len(page) == 0 {
 			return err

@@ -53,6 +53,7 @@ type Workload struct {
 type Figures struct {
 	Jobs     int     `json:"jobs"`
 	Steps    int     `json:"steps"`
+	Failed   int     `json:"failed,omitempty"` // of the jobs; latencies are those of the others
 	Seconds  float64 `json:"seconds"`
 	JobRate  float64 `json:"jobs_per_second,omitempty"`  // of throughput
 	StepRate float64 `json:"steps_per_second,omitempty"` // of throughput

@@ -46,6 +46,11 @@ type Outcome struct {
 	Turns  []Turn  `json:"turns"`
 }
 
+// Add adds the results of another contest.
+func (o *Outcome) Add(p *Outcome) {
+	o.Ratios, o.Turns = append(o.Ratios, p.Ratios...), append(o.Turns, p.Turns...)
+}
+
 // Run measures every workload with every entrant, once in each round.
 func (c Contest) Run(ctx context.Context) (*Outcome, error) {
 	o := new(Outcome)
@@ -122,6 +127,8 @@ func (c Contest) turn(ctx context.Context, w bench.Workload, e Entrant) (t Turn,
 
 func (t Turn) String() string {
 	switch {
+	case t.Failed > 0:
+		return fmt.Sprintf("%d of %d failed; of the others p50 %.2f ms, p99 %.2f ms", t.Failed, t.Jobs, t.P50, t.P99)
 	case t.Transitions > 0:
 		return fmt.Sprintf("%.0f transitions/s", t.Transitions)
 	case t.P50 > 0:

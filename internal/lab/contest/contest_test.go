@@ -79,3 +79,50 @@ func TestTurnsAndRatios(t *testing.T) {
 		t.Errorf("%v\n%s", err, table.String())
 	}
 }
+
+// TestFailures: what failed in a turn is said, and who left work undone is compared with nobody.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	var log []string
+	failed := map[string]int{"busy": 2}
+	current := ""
+	var entrants []contest.Entrant
+	for _, name := range []string{"first", "busy", "other"} {
+		entrants = append(entrants, contest.Entrant{Name: name, Open: func(context.Context) (bench.System, error) {
+			current = name
+			return fake{&log}, nil
+		}})
+	}
+	work := bench.Workload{
+		Name:   "requests",
+		Before: func(context.Context, bench.System, bench.Sizes) error { return nil },
+		Measure: func(context.Context, bench.System, bench.Sizes) (bench.Figures, error) {
+			return bench.Figures{Jobs: 10, Steps: 10, Failed: failed[current], P50: 1, P99: 2}, nil
+		},
+	}
+	c := contest.Contest{
+		Entrants: entrants, Workloads: []bench.Workload{work}, Rounds: 1,
+		CPU: func() contest.CPU { return contest.CPU{} }, Progress: func(string, int, string, string) {},
+	}
+	var all contest.Outcome
+	for range 2 {
+		o, err := c.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Add(o)
+		failed["first"] = 1
+	}
+	want := []contest.Ratio{
+		{Workload: "requests", Measure: contest.P50, First: 1, Against: "other", Other: 1, Ratio: 1, Least: 1, Most: 1},
+		{Workload: "requests", Measure: contest.P99, First: 2, Against: "other", Other: 2, Ratio: 1, Least: 1, Most: 1},
+	}
+	if diff := cmp.Diff(want, all.Ratios); diff != "" {
+		t.Errorf("ratios (-want +got):\n%s", diff)
+	}
+	var table strings.Builder
+	said := "requests, round 1: busy: 2 of 10 failed; of the others p50 1.00 ms, p99 2.00 ms\n"
+	if err := all.WriteTable(&table, "first"); err != nil || strings.Count(table.String(), said) != 2 {
+		t.Errorf("%v, want twice %q in:\n%s", err, said, table.String())
+	}
+}

@@ -123,8 +123,13 @@ func (c Contest) others() []string {
 	return names
 }
 
-// ratio reports whether both have the measure, and compares them.
+// ratio reports whether both have the measure and did all the work, and compares them.
 func (c Contest) ratio(turns []Turn, workload, measure, against string) (Ratio, bool) {
+	if slices.ContainsFunc(turns, func(t Turn) bool {
+		return t.Workload == workload && t.Failed > 0 && (t.Entrant == c.Entrants[0].Name || t.Entrant == against)
+	}) {
+		return Ratio{}, false
+	}
 	first, other := series(turns, workload, measure, c.Entrants[0].Name), series(turns, workload, measure, against)
 	if len(first) == 0 || len(first) != len(other) || slices.Min(other) == 0 || slices.Max(first) == 0 {
 		return Ratio{}, false
@@ -160,14 +165,22 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// WriteTable writes the ratios as a table.
+// WriteTable writes the ratios as a table, and then the turns in which something failed.
 func (o *Outcome) WriteTable(w io.Writer, first string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "WORKLOAD\tMEASURE\t%s\tAGAINST\tITS FIGURE\tRATIO\tOF ROUNDS\tAIM\t\n", strings.ToUpper(first))
 	for _, r := range o.Ratios {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f-%.2f\t%s\t%s\n", r.Workload, r.Measure, short(r.First), r.Against, short(r.Other), r.Ratio, r.Least, r.Most, r.Aim, r.verdict())
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, turn := range o.Turns {
+		if turn.Failed > 0 {
+			fmt.Fprintf(w, "%s, round %d: %s: %s\n", turn.Workload, turn.Round, turn.Entrant, turn)
+		}
+	}
+	return nil
 }
 
 func (r Ratio) verdict() string {

@@ -71,7 +71,7 @@ func runDeployed(ctx context.Context, p *contest.Program, schemas []*bench.Postg
 	measure := func(c contest.Contest) error {
 		o, err := p.Measure(ctx, c)
 		if err == nil {
-			outcomes.Ratios, outcomes.Turns = append(outcomes.Ratios, o.Ratios...), append(outcomes.Turns, o.Turns...)
+			outcomes.Add(o)
 		}
 		return err
 	}

@@ -1,4 +1,5 @@
-// Command peers compares Pawl with River, on the same PostgreSQL, in the same run, in turns.
+// Command peers compares Pawl with River, on the same PostgreSQL, in the same run, in turns; and
+// its HTTP API with Temporal's and River UI's.
 // It is a separate module, so that Pawl does not depend on River. docs/bench.md says what is
 // measured, and what is not fair.
 package main
@@ -35,6 +36,8 @@ func run(ctx context.Context) error {
 	url := flag.String("postgres", os.Getenv("PAWL_TEST_POSTGRES"), "URL of a PostgreSQL database that may be written to")
 	deployed := flag.Bool("deployed", false, "measure systems whose servers, workers and submitters are processes of their own")
 	large := flag.Bool("large", false, "with -deployed: also backlogs of 200,000 jobs")
+	http := flag.Bool("http", false, "measure what serves the systems to programs: HTTP beside the engine, Temporal and River UI")
+	bin := flag.String("bin", "bin", "with -http: the folder into which pawl and the programs of others are built")
 	task := flag.String("task", "", "be one of these processes (for this program itself)")
 	flag.Parse()
 	if *task != "" {
@@ -52,6 +55,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer done()
+	if *http {
+		return runFronts(ctx, &p, schemas, postmaster, *bin)
+	}
 	if *deployed {
 		return runDeployed(ctx, &p, schemas, postmaster, *large)
 	}

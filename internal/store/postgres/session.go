@@ -115,16 +115,25 @@ func (s *session) use(ctx context.Context, f func(context.Context, *pgx.Conn) er
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		if err := s.open(ctx); err != nil {
-			return err
+			return inTime(ctx, err)
 		}
 		err := f(ctx, s.conn)
 		if err == nil {
 			s.used = time.Now()
 		}
 		if err == nil || !s.conn.IsClosed() || attempt == 2 || ctx.Err() != nil {
-			return err
+			return inTime(ctx, err)
 		}
 	}
+}
+
+// inTime makes the error of an attempt that has taken too long one of kind Unavailable: the limit
+// is not the caller's.
+func inTime(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || pawl.KindOf(err) != pawl.Internal {
+		return err
+	}
+	return &pawl.Error{Kind: pawl.Unavailable, Message: "the database does not respond", Err: err}
 }
 
 // open connects unless there is a connection, and takes the held names again. The server may

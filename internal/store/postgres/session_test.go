@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,6 +36,25 @@ func TestAHoldThatFailedHoldsNothing(t *testing.T) { // J9
 	release()
 	if _, err := two.Hold(t.Context(), "it", nil); err != nil {
 		t.Errorf("after the release: %v; want the name free", err)
+	}
+}
+
+// TestASilentSession: a query on the session ends after an attempt, as one that may be made again,
+// and the next one has a new connection (T10).
+func TestASilentSession(t *testing.T) {
+	t.Parallel()
+	h, url := pgtest.Dig(t, pgtest.URL(t))
+	db := open(t, url)
+	defer h.Close() // before the handle is
+	if _, _, err := db.Version(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.Swallow()
+	if _, _, err := db.Version(t.Context()); pawl.KindOf(err) != pawl.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("on a silent connection: kind %v, %v; want unavailable, for the time that is over", pawl.KindOf(err), err)
+	}
+	if v, _, err := db.Version(t.Context()); err != nil || v == 0 {
+		t.Errorf("after it: version %d, %v", v, err)
 	}
 }
 

@@ -64,7 +64,7 @@ var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning
 	verifyWorkers, verifyJobs, verifySteps, stamped,
 	newSchedules, setSchedules, newTokens, setTokens, newPauses, setPauses, newWebhooks, setWebhooks, newVersions, setQuotas, dropQuotas, readReservations, newReservations, dropReservations, newSignals, setTaken, setTurns,
 	newEntries, newWorkerRows, newScheduleRows, newTokenRows, newPauseRows, newWebhookRows, newRefusals, setAnswers, dropKeys,
-	agenda,
+	agenda, beginWhole, wholeJob, wholeCount, wholeKin, wholeSteps, wholeTrail,
 	tidy,
 	newChunks, lazily,
 )

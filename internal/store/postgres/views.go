@@ -278,10 +278,12 @@ func (db *DB) Marked(ctx context.Context, job rowkey.Job) ([]*pawl.Step, error) 
 	return steps, err
 }
 
+const countSteps = "select state, count(*) from step where job = $1 and " + jobThere + " group by state"
+
 // StepCounts counts the steps of a job by state.
 func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error) {
 	counts := map[machine.State]int{}
-	err := db.query(ctx, "count steps", "select state, count(*) from step where job = $1 and "+jobThere+" group by state", func(c *cursor) {
+	err := db.query(ctx, "count steps", countSteps, func(c *cursor) {
 		counts[machine.State(c.word())] = c.int()
 	}, int64(job))
 	return counts, err

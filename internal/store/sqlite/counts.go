@@ -95,18 +95,24 @@ func (db *DB) Counts(ctx context.Context, workspace string, newest int) (counts 
 // JobSequence adds up sequences; see store.Views.
 func (db *DB) JobSequence(ctx context.Context, key rowkey.Job) (id pawl.ID, sum int64, err error) {
 	there := false
-	err = db.read(ctx, "read the sequence of a job", func(c *conn) error {
-		return c.each(selectJobSequence, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
-			there = true
-			cols.fixed(id[:])
-			sum = cols.int()
-			return cols.finish()
-		})
+	err = db.read(ctx, "read the sequence of a job", func(c *conn) (err error) {
+		id, sum, there, err = jobSequenceIn(c, key)
+		return err
 	})
 	if err == nil && !there {
 		err = fmt.Errorf("job %d: %w", key, store.ErrNotFound)
 	}
 	return id, sum, err
+}
+
+func jobSequenceIn(c *conn, key rowkey.Job) (id pawl.ID, sum int64, there bool, err error) {
+	err = c.each(selectJobSequence, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
+		there = true
+		cols.fixed(id[:])
+		sum = cols.int()
+		return cols.finish()
+	})
+	return id, sum, there, err
 }
 
 // countOpen returns the query that counts records that have not ended, which have an index.

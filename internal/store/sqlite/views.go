@@ -18,15 +18,22 @@ import (
 // Job reads a job with its bodies.
 func (db *DB) Job(ctx context.Context, key rowkey.Job) (*pawl.Job, error) {
 	var job *pawl.Job
-	err := db.read(ctx, "read job", func(c *conn) error {
-		return c.each(selectJobAll, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
-			if job = db.fullJob(cols); job == nil {
-				return store.Damaged(lifecycle.Job.Name, key)
-			}
-			return nil
-		})
+	err := db.read(ctx, "read job", func(c *conn) (err error) {
+		job, err = db.jobIn(c, key)
+		return err
 	})
 	return found(job, err, "job", key)
+}
+
+// jobIn returns nil if there is no such job.
+func (db *DB) jobIn(c *conn, key rowkey.Job) (job *pawl.Job, err error) {
+	err = c.each(selectJobAll, func(b *row) { b.int(int64(key)) }, func(cols *columns) error {
+		if job = db.fullJob(cols); job == nil {
+			return store.Damaged(lifecycle.Job.Name, key)
+		}
+		return nil
+	})
+	return job, err
 }
 
 // fullJob reads a job with its bodies, or returns nil if it cannot be decoded.
@@ -49,31 +56,38 @@ func found[R any, K ~int64](r *R, err error, kind string, key K) (*R, error) {
 // Jobs lists jobs with their bodies, newest first.
 func (db *DB) Jobs(ctx context.Context, f store.JobFilter) ([]*pawl.Job, error) {
 	var jobs []*pawl.Job
+	err := db.read(ctx, "list jobs", func(c *conn) (err error) {
+		jobs, err = db.jobsIn(c, f)
+		return err
+	})
+	return jobs, err
+}
+
+func (db *DB) jobsIn(c *conn, f store.JobFilter) (jobs []*pawl.Job, err error) {
 	text, bind := jobsQuery(f)
-	err := db.read(ctx, "list jobs", func(c *conn) error {
-		s, _, err := c.PrepareTransient(text)
-		if err != nil {
-			return err
-		}
-		defer s.Finalize()
-		p := newPrepared(s)
-		p.bind(bind)
-		if f.Bare {
-			return p.rows(func(cols *columns) error {
-				if j := jobTable.readPlain(cols); decoded(db.log, cols, lifecycle.Job.Name, j.Key()) {
-					jobs = append(jobs, j)
-				}
-				return nil
-			})
-		}
-		page := page[pawl.Job]{of: jobTable.bodies, at: len(jobTable.read), limit: f.Limit}
-		return page.end(p.rows(func(cols *columns) error {
-			if j := db.fullJob(cols); j != nil {
+	s, _, err := c.PrepareTransient(text)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Finalize()
+	p := newPrepared(s)
+	p.bind(bind)
+	if f.Bare {
+		err = p.rows(func(cols *columns) error {
+			if j := jobTable.readPlain(cols); decoded(db.log, cols, lifecycle.Job.Name, j.Key()) {
 				jobs = append(jobs, j)
 			}
-			return page.add(cols)
-		}))
-	})
+			return nil
+		})
+		return jobs, err
+	}
+	page := page[pawl.Job]{of: jobTable.bodies, at: len(jobTable.read), limit: f.Limit}
+	err = page.end(p.rows(func(cols *columns) error {
+		if j := db.fullJob(cols); j != nil {
+			jobs = append(jobs, j)
+		}
+		return page.add(cols)
+	}))
 	return jobs, err
 }
 
@@ -217,16 +231,22 @@ func bound(limit int) int64 {
 // Steps reads steps of a job with their bodies, by ord, those beyond after.
 func (db *DB) Steps(ctx context.Context, job rowkey.Job, after pawl.Ord, limit int) ([]*pawl.Step, error) {
 	var steps []*pawl.Step
-	err := db.read(ctx, "read steps", func(c *conn) error {
-		page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: limit}
-		return page.end(c.each(selectStepsAll, func(b *row) { b.ints(int64(job), int64(after), bound(limit)) }, func(cols *columns) error {
-			s := stepTable.readWhole(cols)
-			if decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
-				steps = append(steps, s)
-			}
-			return page.add(cols)
-		}))
+	err := db.read(ctx, "read steps", func(c *conn) (err error) {
+		steps, err = db.stepsIn(c, job, after, limit)
+		return err
 	})
+	return steps, err
+}
+
+func (db *DB) stepsIn(c *conn, job rowkey.Job, after pawl.Ord, limit int) (steps []*pawl.Step, err error) {
+	page := page[pawl.Step]{of: stepTable.bodies, at: len(stepTable.read), limit: limit}
+	err = page.end(c.each(selectStepsAll, func(b *row) { b.ints(int64(job), int64(after), bound(limit)) }, func(cols *columns) error {
+		s := stepTable.readWhole(cols)
+		if decoded(db.log, cols, lifecycle.Step.Name, s.StepKey) {
+			steps = append(steps, s)
+		}
+		return page.add(cols)
+	}))
 	return steps, err
 }
 
@@ -326,12 +346,19 @@ func (db *DB) NewestSteps(ctx context.Context, limit int) (all []store.StepTimes
 
 // StepCounts counts the steps of a job by state.
 func (db *DB) StepCounts(ctx context.Context, job rowkey.Job) (map[machine.State]int, error) {
+	var counts map[machine.State]int
+	err := db.read(ctx, "count steps", func(c *conn) (err error) {
+		counts, err = stepCountsIn(c, job)
+		return err
+	})
+	return counts, err
+}
+
+func stepCountsIn(c *conn, job rowkey.Job) (map[machine.State]int, error) {
 	counts := map[machine.State]int{}
-	err := db.read(ctx, "count steps", func(c *conn) error {
-		return c.each(selectStepCounts, func(b *row) { b.int(int64(job)) }, func(cols *columns) error {
-			counts[machine.State(cols.text())] = int(cols.int())
-			return nil
-		})
+	err := c.each(selectStepCounts, func(b *row) { b.int(int64(job)) }, func(cols *columns) error {
+		counts[machine.State(cols.text())] = int(cols.int())
+		return nil
 	})
 	return counts, err
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ const (
 	// sendLimit bounds how long a peer that does not read can delay the sender. Its hint is
 	// lost; it has unread ones.
 	sendLimit = time.Millisecond
+	// leftAfter is how long nothing has changed in a folder that nobody uses any more: far longer
+	// than a process takes from making a socket to listening on it.
+	leftAfter = 10 * time.Minute
 	// maxSocketPath is the longest path of a socket that every system allows.
 	maxSocketPath = 100
 )
@@ -54,18 +58,24 @@ type wakeups struct {
 	own     map[string]*net.UnixConn // sockets of this handle, by path
 	pending map[store.Topic]bool
 	closed  bool
-	senders sync.WaitGroup
+	senders sync.WaitGroup // of hints, and who sweeps
 }
 
 func newWakeups(path string, program int, log *slog.Logger) *wakeups {
 	sum := sha256.Sum256([]byte(path))
-	name := fmt.Sprintf("pawl-%d-%s", os.Geteuid(), hex.EncodeToString(sum[:8]))
+	name := folderPrefix() + hex.EncodeToString(sum[:folderHash])
 	dir := filepath.Join(runtimeDir(), name)
 	if len(dir)+len("/4194304-v1000-0123456789abcdef") > maxSocketPath {
 		dir = filepath.Join("/tmp", name)
 	}
 	return &wakeups{dir: dir, program: program, log: log, own: map[string]*net.UnixConn{}, pending: map[store.Topic]bool{}}
 }
+
+// folderHash is how many bytes of the hash of a file's path are in the name of its folder.
+const folderHash = 8
+
+// folderPrefix begins the names of this user's folders.
+func folderPrefix() string { return fmt.Sprintf("pawl-%d-", os.Geteuid()) }
 
 func runtimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
@@ -150,12 +160,28 @@ func deliver(path string, hint []byte) error {
 	return err
 }
 
-// clean removes the sockets that dead processes have left, which no process has bound.
-func (w *wakeups) clean() {
-	for _, path := range w.sockets() {
+// clean removes those of the sockets that dead processes have left, which no process has bound.
+func clean(sockets []string) {
+	for _, path := range sockets {
 		if errors.Is(deliver(path, nil), syscall.ECONNREFUSED) {
 			os.Remove(path)
 		}
+	}
+}
+
+// sweep removes what dead processes have left for other files: their sockets, and the folders that
+// are empty then. A folder in which a process has just made a socket has changed since leftAfter;
+// one that goes while a process is about to make a socket in it is made again by listen.
+func (w *wakeups) sweep() {
+	any := strings.Repeat("?", hex.EncodedLen(folderHash))
+	dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(w.dir), folderPrefix()+any)) // fails for a bad pattern only
+	for _, dir := range dirs {
+		left := (&wakeups{dir: dir}).sockets() // before the time of the change, so that none is newer than that
+		if info, err := os.Lstat(dir); err != nil || time.Since(info.ModTime()) < leftAfter || private.Check(dir) != nil {
+			continue
+		}
+		clean(left)
+		os.Remove(dir) // fails while others listen
 	}
 }
 
@@ -230,7 +256,7 @@ func (w *wakeups) bind() (*net.UnixConn, error) {
 	if err := private.Make(w.dir); err != nil {
 		return nil, err
 	}
-	w.clean()
+	clean(w.sockets())
 	path := filepath.Join(w.dir, fmt.Sprintf("%d-v%d-%s", os.Getpid(), w.program, rand.Text()[:16]))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -242,6 +268,7 @@ func (w *wakeups) bind() (*net.UnixConn, error) {
 		return nil, err
 	}
 	w.own[path] = c
+	w.senders.Go(w.sweep)
 	return c, nil
 }
 

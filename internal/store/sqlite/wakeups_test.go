@@ -52,6 +52,66 @@ func deadSocket(t *testing.T, dir, name string) string {
 	return path
 }
 
+// TestLeftFolders: a process that listens removes the folders that processes on other files have
+// left when they were killed, and nothing else.
+func TestLeftFolders(t *testing.T) {
+	runtime := shortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", runtime)
+	log := slog.New(slog.DiscardHandler)
+	old := func(dir string) string {
+		t.Helper()
+		if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-2*leftAfter)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	folder := func(file string) string { return newWakeups(file, 7, log).dir }
+	left := deadSocket(t, folder("/left"), "1-dead")
+	old(filepath.Dir(left))
+	empty := folder("/empty")
+	if err := private.Make(empty); err != nil {
+		t.Fatal(err)
+	}
+	old(empty)
+	recent := deadSocket(t, folder("/recent"), "1-dead")
+	named := deadSocket(t, filepath.Join(runtime, "pawl-data"), "1-dead")
+	old(filepath.Dir(named))
+	open := deadSocket(t, folder("/open"), "1-dead")
+	if err := os.Chmod(filepath.Dir(open), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	old(filepath.Dir(open))
+	file := filepath.Join(folder("/with a file"), "data.csv")
+	gone := deadSocket(t, filepath.Dir(file), "1-dead")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old(filepath.Dir(file))
+	alive := newWakeups("/alive", 7, log)
+	defer alive.close()
+	c, err := alive.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old(alive.dir)
+
+	w := newWakeups("/some/file", 7, log)
+	if _, err := w.listen(); err != nil {
+		t.Fatal(err)
+	}
+	w.close() // which waits for the sweep
+	for _, path := range []string{filepath.Dir(left), empty, gone} {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
+	}
+	for _, path := range []string{recent, named, open, file, c.LocalAddr().String()} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Errorf("it is gone: %v", err)
+		}
+	}
+}
+
 // TestFolderOfSomebodyElse: whoever makes the folder for sockets before the user does,
 // or a link in its place, gets no file removed, no hint, and no listener.
 func TestFolderOfSomebodyElse(t *testing.T) {

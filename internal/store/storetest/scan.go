@@ -1,10 +1,13 @@
 package storetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -23,6 +26,8 @@ var scanTests = []test{
 	{name: "T8/StepsAt", run: stepsAt},
 	{name: "J4/Waits", run: waits},
 	{name: "J4/JobSequence", run: jobSequence},
+	{name: "J3/WholeJob", run: wholeJob},
+	{name: "J3/WholeJobAsOfOneMoment", run: wholeJobAsOfOneMoment},
 	{name: "J4/Lines", run: linesOfRoutes},
 	{name: "J4/Counts", run: countsByState},
 }
@@ -465,5 +470,70 @@ func jobSequence(e *env) {
 	}
 	if _, _, err := e.st.JobSequence(e.ctx, 1); !errors.Is(err, store.ErrNotFound) {
 		e.Errorf("of no job: %v", err)
+	}
+}
+
+// wholeJob has what the single views have, and the first page of what is long.
+func wholeJob(e *env) {
+	m, bare, long := e.add(3, nil), e.add(0, nil), e.add(store.ListPage+1, nil)
+	for range 2 {
+		e.add(0, func(c made, _ *Batch) { c.job.Parent = m.key() })
+	}
+	e.do(&store.Query{Jobs: []rowkey.Job{m.key()}}, func(f *store.Facts, b *Batch) { b.MoveJob(f.Jobs[m.key()], lifecycle.JobAllocateResources) })
+	for name, of := range map[string]made{"a job": m, "without steps": bare, "with many steps": long} {
+		want := new(store.WholeJob)
+		var err error
+		want.Job, err = e.st.Job(e.ctx, of.key())
+		e.ok(err)
+		_, want.Sequence, err = e.st.JobSequence(e.ctx, of.key())
+		e.ok(err)
+		want.Counts, err = e.st.StepCounts(e.ctx, of.key())
+		e.ok(err)
+		want.Children, err = e.st.Jobs(e.ctx, store.JobFilter{Parent: of.key(), Bare: true})
+		e.ok(err)
+		want.Steps, err = e.st.Steps(e.ctx, of.key(), 0, store.ListPage)
+		e.ok(err)
+		want.Entries, err = e.st.Trail(e.ctx, store.JobEntity(of.key()), 0, store.ListPage)
+		e.ok(err)
+		got, err := e.st.WholeJob(e.ctx, of.key())
+		e.ok(err)
+		e.diff(name, want, got)
+		e.diff(name+": has all steps", of.key() != long.key(), got.HasAllSteps())
+		e.diff(name+": has all entries", true, got.HasAllEntries())
+	}
+	if _, err := e.st.WholeJob(e.ctx, 1); !errors.Is(err, store.ErrNotFound) {
+		e.Errorf("of no job: %v", err)
+	}
+}
+
+// wholeJobAsOfOneMoment: its parts agree while its steps move.
+func wholeJobAsOfOneMoment(e *env) {
+	m := e.add(200, nil)
+	ctx, stop := context.WithCancel(e.ctx)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for ctx.Err() == nil {
+			w, err := e.st.WholeJob(e.ctx, m.key())
+			if err != nil {
+				e.Error(err)
+				return
+			}
+			sum, counts := w.Job.Seq, map[machine.State]int{}
+			for _, s := range w.Steps {
+				sum += s.Seq
+				counts[s.State]++
+			}
+			if sum != w.Sequence || !maps.Equal(counts, w.Counts) || !w.HasAllSteps() || !w.HasAllEntries() {
+				e.Errorf("sequence %d, of what was read %d; counts %v and %v", w.Sequence, sum, w.Counts, counts)
+				return
+			}
+		}
+	})
+	defer reader.Wait()
+	defer stop()
+	for _, s := range m.steps {
+		e.do(&store.Query{Jobs: []rowkey.Job{m.key()}, Steps: keysOf(s)}, func(f *store.Facts, b *Batch) {
+			b.MoveStep(f.Jobs[m.key()], f.Steps[s.StepKey], lifecycle.StepEnqueue)
+		})
 	}
 }
