@@ -89,17 +89,13 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	m.Watch(host.Stats, host.Counts)
 	if d.Port != nil {
-		schema, err := d.schema(ctx)
-		if err != nil {
-			return err
-		}
 		d.Port.Gate = access.New(access.Config{Required: d.Required || d.Port.Beyond || d.Login != nil || d.Port.asksForCertificates(), Sessions: d.Engine, Find: func(ctx context.Context, id pawl.ID) (*pawl.Token, error) {
 			return store.FindToken(ctx, d.Store, id)
 		}, FindSum: func(ctx context.Context, sum [32]byte) (*pawl.Token, error) {
 			return store.FindTokenBySum(ctx, d.Store, sum)
 		}})
 		config := api.Config{Engine: d.Engine, Gate: d.Port.Gate, Cookie: d.Port.cookie(), Secure: strings.HasPrefix(strings.ToLower(d.URL), "https:"),
-			Program: d.Version, Schema: schema, Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets, Crew: d.Crew, Loads: d.Loads, LoadAgents: d.LoadAgents}
+			Program: d.Version, Schema: d.Store.Opened(), Now: time.Now, Observe: m.Request, Log: d.Log, Events: d.Engine.Feed(), Examine: d.Examine, Sockets: d.Sockets, Crew: d.Crew, Loads: d.Loads, LoadAgents: d.LoadAgents}
 		if d.Port.Login, err = d.login(&config); err != nil {
 			return err
 		}
@@ -118,25 +114,6 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 	}
 	defer superviseHost(ctx, host, d.Log)()
 	return f(ctx)
-}
-
-// schemaPause is between two attempts to read the version of the schema.
-const schemaPause = 200 * time.Millisecond
-
-// schema returns the version of the database's schema. The engine works already, so an outage of
-// the database only delays that.
-func (d *Daemon) schema(ctx context.Context) (int, error) {
-	for {
-		v, _, err := d.Store.Version(ctx)
-		if pawl.KindOf(err) != pawl.Unavailable {
-			return v, err
-		}
-		select {
-		case <-time.After(schemaPause):
-		case <-ctx.Done():
-			return 0, err
-		}
-	}
 }
 
 // login returns the sign-in with an identity provider, or nil, and tells the API of it.

@@ -48,6 +48,10 @@ type Store interface {
 	Heads
 	Deliveries
 	Migrator
+
+	// Opened returns the schema's version when this handle was opened.
+	Opened() int
+
 	Close() error
 }
 

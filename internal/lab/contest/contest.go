@@ -51,14 +51,22 @@ func (o *Outcome) Add(p *Outcome) {
 	o.Ratios, o.Turns = append(o.Ratios, p.Ratios...), append(o.Turns, p.Turns...)
 }
 
-// Run measures every workload with every entrant, once in each round.
+// Run measures every workload with every entrant, once in each round. With an error it returns the
+// outcome of the rounds before.
 func (c Contest) Run(ctx context.Context) (*Outcome, error) {
 	o := new(Outcome)
+	err := c.rounds(ctx, o)
+	o.Ratios = c.ratios(o.Turns)
+	return o, err
+}
+
+// rounds adds the turns of all rounds.
+func (c Contest) rounds(ctx context.Context, o *Outcome) error {
 	for _, w := range c.Workloads {
 		for round := 1; round <= c.Rounds; round++ {
 			turns, err := c.round(ctx, w, round)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, t := range turns {
 				t.Round = round
@@ -67,8 +75,7 @@ func (c Contest) Run(ctx context.Context) (*Outcome, error) {
 			}
 		}
 	}
-	o.Ratios = c.ratios(o.Turns)
-	return o, nil
+	return nil
 }
 
 // round reverses the order of the round before, since work that a turn leaves behind slows

@@ -2,6 +2,7 @@ package contest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,5 +125,30 @@ func TestFailures(t *testing.T) {
 	said := "requests, round 1: busy: 2 of 10 failed; of the others p50 1.00 ms, p99 2.00 ms\n"
 	if err := all.WriteTable(&table, "first"); err != nil || strings.Count(table.String(), said) != 2 {
 		t.Errorf("%v, want twice %q in:\n%s", err, said, table.String())
+	}
+}
+
+// TestRoundsBeforeAnError: they are returned with it, and no turn of a round that was not ended.
+func TestRoundsBeforeAnError(t *testing.T) {
+	t.Parallel()
+	var log []string
+	turns, broken := 0, errors.New("all requests have failed")
+	open := func(context.Context) (bench.System, error) { return fake{&log}, nil }
+	work := bench.Workload{
+		Name:   "requests",
+		Before: func(context.Context, bench.System, bench.Sizes) error { return nil },
+		Measure: func(context.Context, bench.System, bench.Sizes) (bench.Figures, error) {
+			if turns++; turns == 4 {
+				return bench.Figures{}, broken
+			}
+			return bench.Figures{Jobs: 10, Steps: 10, P50: 1, P99: 2}, nil
+		},
+	}
+	o, err := contest.Contest{
+		Entrants: []contest.Entrant{{Name: "first", Open: open}, {Name: "other", Open: open}}, Workloads: []bench.Workload{work}, Rounds: 3,
+		CPU: func() contest.CPU { return contest.CPU{} }, Progress: func(string, int, string, string) {},
+	}.Run(t.Context())
+	if !errors.Is(err, broken) || len(o.Turns) != 2 || len(o.Ratios) != 2 {
+		t.Errorf("%v, with %+v; want the first round", err, o)
 	}
 }

@@ -60,7 +60,8 @@ func (p *Program) Run(ctx context.Context, c Contest, workloads []string) error 
 	return p.Write(o, c.Entrants[0].Name)
 }
 
-// Measure runs a contest as often as the flags say, and writes progress to standard error.
+// Measure runs a contest as often as the flags say, and writes progress to standard error. With an
+// error it returns what Contest.Run returns.
 func (p *Program) Measure(ctx context.Context, c Contest) (*Outcome, error) {
 	c.Rounds = max(1, p.rounds)
 	c.Progress = func(workload string, round int, who, what string) {

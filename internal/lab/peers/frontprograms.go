@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -73,7 +72,7 @@ func (p programs) start(ctx context.Context, dir, port, path string, env []strin
 	defer log.Close()
 	s.cmd = exec.Command(filepath.Join(string(p), name), args...)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = dir, log, log, append(os.Environ(), env...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.cmd.SysProcAttr = dies
 	if err := s.launch(); err != nil {
 		return nil, err
 	}
@@ -84,8 +83,7 @@ func (p programs) start(ctx context.Context, dir, port, path string, env []strin
 	return s, nil
 }
 
-// launch starts the process from a thread that stays until it has ended: the kernel sends
-// Pdeathsig when that thread ends.
+// launch starts the process from a thread that stays until it has ended: see dies.
 func (s *program) launch() error {
 	started := make(chan error)
 	go func() {

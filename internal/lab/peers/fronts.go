@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/lab/bench"
@@ -65,8 +65,17 @@ func runFronts(ctx context.Context, p *contest.Program, schemas []*bench.Postgre
 		return err
 	}
 	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // sleep keeps one
-	var all contest.Outcome
-	for _, c := range frontContests(progs, dir, schemas, postmaster) {
+	all, err := measureFronts(ctx, p, frontContests(progs, dir, schemas, postmaster))
+	if err == nil && len(all.Turns) == 0 {
+		return fmt.Errorf("-only: no requests have one of %q in their name", p.Words())
+	}
+	return errors.Join(p.Write(all, pawl), err)
+}
+
+// measureFronts measures contests until one fails, and returns what is measured then.
+func measureFronts(ctx context.Context, p *contest.Program, contests []frontContest) (*contest.Outcome, error) {
+	all := new(contest.Outcome)
+	for _, c := range contests {
 		c.Workloads = c.Workloads[:0:0]
 		for _, w := range frontWorkloads(c.database, c.requests, p.Scale()) {
 			if named(w.Name, p.Words()) {
@@ -74,15 +83,11 @@ func runFronts(ctx context.Context, p *contest.Program, schemas []*bench.Postgre
 			}
 		}
 		o, err := p.Measure(ctx, c.Contest)
-		if err != nil {
-			return err
+		if all.Add(o); err != nil {
+			return all, err
 		}
-		all.Add(o)
 	}
-	if len(all.Turns) == 0 {
-		return fmt.Errorf("-only: no requests have one of %q in their name", p.Words())
-	}
-	return p.Write(&all, pawl)
+	return all, nil
 }
 
 // A frontContest compares fronts on one kind of database.
@@ -238,13 +243,4 @@ func (f *front) send(ctx context.Context, request string, i int, limit time.Time
 	}
 	_, err := f.submit(ctx)
 	return err
-}
-
-// sleep is time.Sleep to some 0.1 ms: that may be a millisecond late, which is longer than many a
-// request takes.
-func sleep(d time.Duration) {
-	if d > 0 {
-		t := syscall.NsecToTimespec(d.Nanoseconds())
-		_ = syscall.Nanosleep(&t, nil) // a signal may end it early
-	}
 }

@@ -65,6 +65,9 @@ func (db *DB) Version(ctx context.Context) (current, newest int, err error) {
 	return v.Current, len(db.changes()), err
 }
 
+// Opened returns the version at the start; see store.Store.
+func (db *DB) Opened() int { return db.Schema.opened }
+
 // Fits returns nil if this program works on the schema; see store.Migrator.
 func (db *DB) Fits(ctx context.Context) error {
 	v, err := db.at(ctx)

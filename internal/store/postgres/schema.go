@@ -30,6 +30,8 @@ type Schema struct {
 	cfg  Config
 	name string // of the schema that the tables live in
 	log  *slog.Logger
+
+	opened int // see DB.Opened
 }
 
 // OpenSchema connects and finds the schema, of any version: it is for migrations. The server
@@ -100,8 +102,9 @@ func (s *Schema) ready(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if v.Current == 0 {
-			return s.migrate(ctx, conn, len(s.changes()), true)
+		if s.opened = v.Current; s.opened == 0 {
+			s.opened = len(s.changes())
+			return s.migrate(ctx, conn, s.opened, true)
 		}
 		return v.Check(s.changes())
 	})

@@ -94,6 +94,7 @@ func (c Config) validate() error {
 // A DB is an open database. It is safe for concurrent use.
 type DB struct {
 	cfg     Config
+	opened  int // see Opened
 	log     *slog.Logger
 	file    fs.FileInfo // nil in memory
 	writer  *writer

@@ -101,6 +101,9 @@ func (db *DB) Version(ctx context.Context) (current, newestKnown int, err error)
 	return v.Current, len(db.cfg.changes()), err
 }
 
+// Opened returns the version at the start; see store.Store.
+func (db *DB) Opened() int { return db.opened }
+
 // Fits returns nil if this program works on the schema; see store.Migrator.
 func (db *DB) Fits(ctx context.Context) error {
 	v, err := db.at(ctx)
@@ -186,11 +189,12 @@ func (db *DB) admit(ctx context.Context) error {
 		return err
 	}
 	v, err := db.at(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case v.Current == 0:
-		return db.Migrate(ctx, len(db.cfg.changes()))
+	}
+	if db.opened = v.Current; db.opened == 0 {
+		db.opened = len(db.cfg.changes())
+		return db.Migrate(ctx, db.opened)
 	}
 	return v.Check(db.cfg.changes())
 }

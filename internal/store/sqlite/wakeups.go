@@ -77,6 +77,13 @@ const folderHash = 8
 // folderPrefix begins the names of this user's folders.
 func folderPrefix() string { return fmt.Sprintf("pawl-%d-", os.Geteuid()) }
 
+// isFolder reports whether a name is that of a folder of this user.
+func isFolder(name string) bool {
+	hash, is := strings.CutPrefix(name, folderPrefix())
+	sum, err := hex.DecodeString(hash)
+	return is && err == nil && len(sum) == folderHash
+}
+
 func runtimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return dir
@@ -160,29 +167,50 @@ func deliver(path string, hint []byte) error {
 	return err
 }
 
-// clean removes those of the sockets that dead processes have left, which no process has bound.
-func clean(sockets []string) {
+// clean removes those of the sockets that dead processes have left, which no process has bound. It stops
+// once the handle is closed.
+func (w *wakeups) clean(sockets []string) {
 	for _, path := range sockets {
+		if w.over() {
+			return
+		}
 		if errors.Is(deliver(path, nil), syscall.ECONNREFUSED) {
 			os.Remove(path)
 		}
 	}
 }
 
+// over reports whether the handle is closed.
+func (w *wakeups) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
 // sweep removes what dead processes have left for other files: their sockets, and the folders that
 // are empty then. A folder in which a process has just made a socket has changed since leftAfter;
 // one that goes while a process is about to make a socket in it is made again by listen.
 func (w *wakeups) sweep() {
-	any := strings.Repeat("?", hex.EncodedLen(folderHash))
-	dirs, _ := filepath.Glob(filepath.Join(filepath.Dir(w.dir), folderPrefix()+any)) // fails for a bad pattern only
-	for _, dir := range dirs {
-		left := (&wakeups{dir: dir}).sockets() // before the time of the change, so that none is newer than that
-		if info, err := os.Lstat(dir); err != nil || time.Since(info.ModTime()) < leftAfter || private.Check(dir) != nil {
-			continue
+	runtime := filepath.Dir(w.dir)
+	entries, _ := os.ReadDir(runtime) // fewer or none if it cannot be read: another process sweeps, too
+	for _, e := range entries {
+		if w.over() {
+			return
 		}
-		clean(left)
-		os.Remove(dir) // fails while others listen
+		if isFolder(e.Name()) {
+			w.retire(filepath.Join(runtime, e.Name()))
+		}
 	}
+}
+
+// retire removes a folder in which nothing has changed since leftAfter, unless a process listens in it.
+func (w *wakeups) retire(dir string) {
+	left := (&wakeups{dir: dir}).sockets() // before the time of the change, so that none is newer than that
+	if info, err := os.Lstat(dir); err != nil || time.Since(info.ModTime()) < leftAfter || private.Check(dir) != nil {
+		return
+	}
+	w.clean(left)
+	os.Remove(dir) // fails while others listen
 }
 
 // Listen calls f with each topic that another process woke, one call at a time, until the
@@ -256,7 +284,7 @@ func (w *wakeups) bind() (*net.UnixConn, error) {
 	if err := private.Make(w.dir); err != nil {
 		return nil, err
 	}
-	clean(w.sockets())
+	w.clean(w.sockets())
 	path := filepath.Join(w.dir, fmt.Sprintf("%d-v%d-%s", os.Getpid(), w.program, rand.Text()[:16]))
 	w.mu.Lock()
 	defer w.mu.Unlock()

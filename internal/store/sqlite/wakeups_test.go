@@ -55,7 +55,10 @@ func deadSocket(t *testing.T, dir, name string) string {
 // TestLeftFolders: a process that listens removes the folders that processes on other files have
 // left when they were killed, and nothing else.
 func TestLeftFolders(t *testing.T) {
-	runtime := shortDir(t)
+	runtime := filepath.Join(shortDir(t), "[a")
+	if err := os.Mkdir(runtime, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
 	log := slog.New(slog.DiscardHandler)
 	old := func(dir string) string {
@@ -76,6 +79,8 @@ func TestLeftFolders(t *testing.T) {
 	recent := deadSocket(t, folder("/recent"), "1-dead")
 	named := deadSocket(t, filepath.Join(runtime, "pawl-data"), "1-dead")
 	old(filepath.Dir(named))
+	other := deadSocket(t, filepath.Join(runtime, folderPrefix()+"of-another-kind_"), "1-dead")
+	old(filepath.Dir(other))
 	open := deadSocket(t, folder("/open"), "1-dead")
 	if err := os.Chmod(filepath.Dir(open), 0o777); err != nil {
 		t.Fatal(err)
@@ -87,6 +92,13 @@ func TestLeftFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	old(filepath.Dir(file))
+	closed := newWakeups("/closed", 7, log)
+	closed.close()
+	closed.sweep()
+	closed.retire(filepath.Dir(left))
+	if _, err := os.Lstat(left); err != nil {
+		t.Errorf("a handle that is closed delays that with a sweep: %v", err)
+	}
 	alive := newWakeups("/alive", 7, log)
 	defer alive.close()
 	c, err := alive.listen()
@@ -99,13 +111,14 @@ func TestLeftFolders(t *testing.T) {
 	if _, err := w.listen(); err != nil {
 		t.Fatal(err)
 	}
-	w.close() // which waits for the sweep
+	w.senders.Wait() // for the sweep
+	w.close()
 	for _, path := range []string{filepath.Dir(left), empty, gone} {
 		if _, err := os.Lstat(path); err == nil {
 			t.Errorf("%s is left", path)
 		}
 	}
-	for _, path := range []string{recent, named, open, file, c.LocalAddr().String()} {
+	for _, path := range []string{recent, named, other, open, file, c.LocalAddr().String()} {
 		if _, err := os.Lstat(path); err != nil {
 			t.Errorf("it is gone: %v", err)
 		}

@@ -49,6 +49,9 @@ func downAndUp(e *env) {
 			e.Fatalf("version %d, want %d", got, v)
 		}
 	}
+	if got := e.st.Opened(); got != newest {
+		e.Errorf("it was opened at version %d, want %d", got, newest)
+	}
 	if _, err := e.st.Jobs(e.ctx, store.JobFilter{}); err == nil {
 		e.Error("jobs can be listed without a schema")
 	}
