@@ -104,6 +104,16 @@ type stepCost struct{ cpu, bytes float64 } // microseconds; what was allocated
 // run submits n jobs, runs their steps, and returns the cost of a step.
 func (h *hand) run(n int) stepCost {
 	h.b.Helper()
+	h.submit(n)
+	allocated, before := allocations(), cpu(h.b)
+	h.drain(n)
+	took := cpu(h.b) - before
+	return stepCost{float64(took.Nanoseconds()) / 1000 / float64(n), float64(allocations()-allocated) / float64(n)}
+}
+
+// submit submits n jobs.
+func (h *hand) submit(n int) {
+	h.b.Helper()
 	subs := make([]client.Submission, n)
 	for i := range subs {
 		subs[i].Workflow = h.def
@@ -111,7 +121,11 @@ func (h *hand) run(n int) stepCost {
 	if _, err := h.client.Jobs.SubmitAll(h.b.Context(), subs...); err != nil {
 		h.b.Fatal(err)
 	}
-	allocated, before := allocations(), cpu(h.b)
+}
+
+// drain runs the steps of n jobs that wait.
+func (h *hand) drain(n int) {
+	h.b.Helper()
 	var reports []link.Report
 	actor := h.worker.ID.Public(pawl.WorkerPrefix) // as package worker has it
 	for done := 0; done < n; {
@@ -129,8 +143,6 @@ func (h *hand) run(n int) stepCost {
 				Report: decide.Report{Event: lifecycle.StepSuccess, Output: []byte("null")}})
 		}
 	}
-	took := cpu(h.b) - before
-	return stepCost{float64(took.Nanoseconds()) / 1000 / float64(n), float64(allocations()-allocated) / float64(n)}
 }
 
 // allocations returns how many bytes the process has allocated so far.
