@@ -180,7 +180,9 @@ func (l *listeners) enter(caller string) (gone func(), p *Problem) {
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	buffer  []byte
+	buffer  []byte    // the next piece
+	due     bool      // something was added that is not flushed
+	failed  error     // why the client gets nothing more
 	id      string    // that was written last
 	quiet   time.Time // when a comment is due
 }
@@ -200,10 +202,10 @@ func (e *eventWriter) write(ctx context.Context, stream *feed.Stream, f *pawl.Ev
 		cancel()
 		switch {
 		case err == nil:
-			if len(e.batch(b, f)) == 0 {
-				passed = cmp.Or(b.Token, passed)
-			} else {
+			if e.batch(b, f); e.due {
 				passed = ""
+			} else {
+				passed = cmp.Or(b.Token, passed)
 			}
 		case ctx.Err() == nil && quiet: // nothing has happened
 			passed = cmp.Or(stream.Token(), passed)
@@ -215,14 +217,14 @@ func (e *eventWriter) write(ctx context.Context, stream *feed.Stream, f *pawl.Ev
 			e.comment(passed)
 			passed = ""
 		}
-		if len(e.buffer) > 0 && e.flush() != nil {
+		if e.due && e.flush() != nil {
 			return
 		}
 	}
 }
 
-// batch adds what a filter selects of a batch, and returns it.
-func (e *eventWriter) batch(b *feed.Batch, f *pawl.EventFilter) []byte {
+// batch adds what a filter selects of a batch.
+func (e *eventWriter) batch(b *feed.Batch, f *pawl.EventFilter) {
 	switch b.Notice {
 	case pawl.EventHello:
 		e.event(string(b.Notice), b.Token, []byte("{}"))
@@ -235,16 +237,21 @@ func (e *eventWriter) batch(b *feed.Batch, f *pawl.EventFilter) []byte {
 		if i == len(list)-1 {
 			id = b.Token
 		}
-		e.event(string(pawl.EventTransition), id, one.JSON())
+		if e.event(string(pawl.EventTransition), id, one.JSON()); e.failed != nil {
+			return
+		}
 	}
-	return e.buffer
 }
 
-// event adds an event, with an id unless that is empty.
+// event adds an event, with an id unless that is empty. What fills a piece is sent.
 func (e *eventWriter) event(name, id string, data []byte) {
+	e.due = true
 	e.buffer = append(append(append(e.buffer, "event: "...), name...), '\n')
 	e.place(id)
 	e.buffer = append(append(append(e.buffer, "data: "...), data...), "\n\n"...)
+	if len(e.buffer) >= eventPiece {
+		e.send()
+	}
 }
 
 func (e *eventWriter) place(id string) {
@@ -256,6 +263,7 @@ func (e *eventWriter) place(id string) {
 
 // comment adds a line that a client ignores, and the place if that is a new one.
 func (e *eventWriter) comment(place string) {
+	e.due = true
 	e.buffer = append(e.buffer, ":\n"...)
 	if place != e.id {
 		e.place(place)
@@ -270,22 +278,27 @@ func (e *eventWriter) bye() {
 	_ = e.flush() // it ends anyway
 }
 
-// flush sends what was added.
-func (e *eventWriter) flush() error {
-	for left := e.buffer; ; {
+// send sends what was added, in pieces.
+func (e *eventWriter) send() {
+	for left := e.buffer; e.failed == nil; {
 		piece := left[:min(len(left), eventPiece)]
-		if err := e.control.SetWriteDeadline(time.Now().Add(eventTime)); err != nil {
-			return err
-		}
-		if _, err := e.w.Write(piece); err != nil {
-			return err
+		if e.failed = e.control.SetWriteDeadline(time.Now().Add(eventTime)); e.failed == nil {
+			_, e.failed = e.w.Write(piece)
 		}
 		if left = left[len(piece):]; len(left) == 0 {
 			break
 		}
 	}
-	if e.buffer = e.buffer[:0]; cap(e.buffer) > 64<<10 {
+	if e.buffer = e.buffer[:0]; cap(e.buffer) > 4*eventPiece {
 		e.buffer = nil
+	}
+}
+
+// flush sends what was added, so that the client gets it now.
+func (e *eventWriter) flush() error {
+	e.send()
+	if e.due = false; e.failed != nil {
+		return e.failed
 	}
 	e.quiet = time.Now().Add(eventQuiet)
 	return e.control.Flush()
