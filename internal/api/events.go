@@ -213,11 +213,7 @@ func (e *eventWriter) write(ctx context.Context, stream *feed.Stream, f *pawl.Ev
 			e.bye()
 			return
 		}
-		if !time.Now().Before(e.quiet) {
-			e.comment(passed)
-			passed = ""
-		}
-		if e.due && e.flush() != nil {
+		if e.settle(passed) != nil {
 			return
 		}
 	}
@@ -271,7 +267,8 @@ func (e *eventWriter) comment(place string) {
 	e.buffer = append(e.buffer, '\n')
 }
 
-// bye tells the client to come back after a while, which differs from one to the next.
+// bye tells the client to come back after a while, which differs from one to the next. A client that
+// was cut off gets nothing.
 func (e *eventWriter) bye() {
 	e.buffer = fmt.Appendf(e.buffer, "retry: %d\n", 500+rand.IntN(2500))
 	e.event("bye", "", []byte("{}"))
@@ -297,9 +294,20 @@ func (e *eventWriter) send() {
 // flush sends what was added, so that the client gets it now.
 func (e *eventWriter) flush() error {
 	e.send()
-	if e.due = false; e.failed != nil {
-		return e.failed
+	if e.due = false; e.failed == nil {
+		e.quiet = time.Now().Add(eventQuiet)
+		e.failed = e.control.Flush()
 	}
-	e.quiet = time.Now().Add(eventQuiet)
-	return e.control.Flush()
+	return e.failed
+}
+
+// settle flushes what was added. If nothing was for eventQuiet, it adds a comment with a place.
+func (e *eventWriter) settle(place string) error {
+	if !e.due && !time.Now().Before(e.quiet) {
+		e.comment(place)
+	}
+	if e.due {
+		return e.flush()
+	}
+	return e.failed
 }

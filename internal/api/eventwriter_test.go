@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/load/results"
 )
 
 // A line takes what is written at a rate, and breaks at a deadline. A rate of 0 takes nothing.
@@ -75,6 +77,25 @@ func TestLargeBatchesAreSentInPieces(t *testing.T) {
 		}
 		if err := e.flush(); err == nil {
 			t.Error("a client that takes nothing is not cut off")
+		}
+	})
+}
+
+// TestLinesOfALoadRun: a client that takes nothing is cut off at the first piece, and gets no line after it.
+func TestLinesOfALoadRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, begun := &line{}, time.Now()
+		f := &loadFollower{out: &eventWriter{w: l, control: http.NewResponseController(l)}}
+		all := make([]results.Line, 100)
+		for i := range all {
+			all[i].Data = make([]byte, eventPiece)
+		}
+		if err := f.lines(all); err == nil || time.Since(begun) != eventTime || len(f.out.buffer) > 0 {
+			t.Errorf("%v after %v, with %d bytes left", err, time.Since(begun), len(f.out.buffer))
+		}
+		if f.out.bye(); l.taken > 0 || time.Since(begun) != eventTime {
+			t.Errorf("%d bytes more were taken, after %v", l.taken, time.Since(begun))
 		}
 	})
 }
