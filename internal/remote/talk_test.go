@@ -47,12 +47,12 @@ func TestStepsOutliveTheirResponse(t *testing.T) {
 	w := &pawl.Worker{ID: pawl.MakeID(time.Now(), 1, 1)}
 	all.begin(nil, w, nil)
 	c := all.of(w.Key())
-	deliver := func(job uint32, key, handler string) *link.StepInput {
+	deliver := func(job uint32, key, handler string, env map[string]string) *link.StepInput {
 		t.Helper()
 		_, doubts := c.request(nil, 1, 0)
 		step := pawl.MakeID(time.UnixMilli(1), job, 2).Step(pawl.MakeOrd(1, 0))
 		sent := &exchange.Answer{Steps: []exchange.Step{{Claim: exchange.Of(step, link.Stop{StepKey: step.StepKey(), Claim: 1}), Key: key, Handler: handler,
-			Work: exchange.Work{Kind: "handler", With: []byte(`{"to":1}`)}, Input: []byte(`{"of":"` + key + `"}`)}},
+			Work: exchange.Work{Kind: "handler", Env: env, With: []byte(`{"to":1}`)}, Input: []byte(`{"of":"` + key + `"}`)}},
 			Results: []string{}, Stops: []exchange.Claim{}, Gone: []exchange.Claim{}}
 		a := exchange.QuickAnswer(sent.AppendJSON(nil))
 		got, err := c.learn(nil, a, doubts)
@@ -66,7 +66,7 @@ func TestStepsOutliveTheirResponse(t *testing.T) {
 		}
 		return in
 	}
-	first, second, other := deliver(1, "first", "mail"), deliver(2, "second", "mail"), deliver(3, "other", "print")
+	first, second, other := deliver(1, "first", "mail", nil), deliver(2, "second", "mail", nil), deliver(3, "other", "print", nil)
 	for key, in := range map[string]*link.StepInput{"first": first, "second": second, "other": other} {
 		if in.Key != key || string(in.Input()) != `{"of":"`+key+`"}` {
 			t.Errorf("step %s has become %s, with input %s", key, in.Key, in.Input())
@@ -77,5 +77,9 @@ func TestStepsOutliveTheirResponse(t *testing.T) {
 	}
 	if other.Work.Handler != "print" || other.Node.Handler != "print" || first.Work.Handler != "mail" {
 		t.Errorf("the handlers are %s and %s; want print and mail", other.Work.Handler, first.Work.Handler)
+	}
+	env := map[string]string{"TO": "ann"} // which a task may change while the next step is compared with it
+	if one, two := deliver(4, "fourth", "mail", env), deliver(5, "fifth", "mail", env); one.Work == two.Work || two.Work.Env["TO"] != "ann" {
+		t.Error("two steps share the variables of their environments")
 	}
 }
