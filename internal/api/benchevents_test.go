@@ -169,6 +169,7 @@ type attended struct {
 	*hand
 	site  *site
 	used  func() contest.CPU
+	got   *bufio.Reader // a line for every eventsPart jobs of which the streams have got all events
 	costs []eventsCost
 }
 
@@ -185,34 +186,39 @@ func attend(b *testing.B, a *audience, open func(*audience) (*site, func() conte
 	s, used := open(a)
 	s.deliver = a.webhook != ""
 	s.polls(3 * time.Second) // the default
+	var got *bufio.Reader
 	if a.streams > 0 {
-		startAudience(b, readersOf, strconv.Itoa(a.streams)+" "+s.url+"/api/events")
+		_, got = startAudience(b, readersOf, strconv.Itoa(a.streams)+" "+s.url+"/api/events")
 	}
 	streams := a.streams
 	if a.webhook != "" {
-		url := startAudience(b, receiverOf, "1")
+		url, _ := startAudience(b, receiverOf, "1")
 		s.want(201, "POST", "/api/webhooks", text(map[string]any{"name": "bench", "url": url, "machines": []string{"job"}, "events": []string{a.webhook}}))
 		streams++
 	}
 	await(b, a.name+" reads", func() bool { return s.engine.Feed().Stats().Streams == int64(streams) })
-	return &attended{audience: a, hand: newHand(b, s, s.engine, eventsBatch), site: s, used: used}
+	return &attended{audience: a, hand: newHand(b, s, s.engine, eventsBatch), site: s, used: used, got: got}
 }
 
-// run runs n jobs, and returns what one has cost once the audience has got its events.
+// run runs n jobs, a multiple of eventsPart, and returns what one has cost once the audience has got its events.
 func (a *attended) run(n int) eventsCost {
 	begun, before := time.Now(), a.used()
-	for left := n; left > 0; left -= eventsPart {
-		part := min(left, eventsPart)
+	for range n / eventsPart {
 		sent, delivered := a.site.engine.Feed().Stats().Sent, a.site.engine.WebhookStats().Delivered
-		a.submit(part)
-		a.drain(part)
+		a.submit(eventsPart)
+		a.drain(eventsPart)
 		await(a.b, a.name+" has its events", func() bool {
 			f, w := a.site.engine.Feed().Stats(), a.site.engine.WebhookStats()
 			if f.Gaps > 0 || w.Failed > 0 {
 				a.b.Fatalf("%s: %+v, %+v", a.name, f, w)
 			}
-			return f.Sent >= sent+int64(a.streams*eventsOfJob*part) && w.Delivered >= delivered+int64(a.sends*part)
+			return f.Sent >= sent+int64(a.streams*eventsOfJob*eventsPart) && w.Delivered >= delivered+int64(a.sends*eventsPart)
 		})
+		if a.got != nil { // what is sent is still to be written
+			if _, err := a.got.ReadString('\n'); err != nil {
+				a.b.Fatalf("%s: %v", a.name, err)
+			}
+		}
 	}
 	took, each := time.Since(begun).Seconds(), 1e6/float64(n)
 	after := a.used()
@@ -238,8 +244,8 @@ const (
 )
 
 // startAudience starts this program as a part of an audience, until the benchmark ends, and returns the
-// first line that it writes.
-func startAudience(b *testing.B, variable, value string) string {
+// first line that it writes, and the others.
+func startAudience(b *testing.B, variable, value string) (first string, others *bufio.Reader) {
 	b.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -260,11 +266,12 @@ func startAudience(b *testing.B, variable, value string) string {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _, _ = stdin.Close(), cmd.Wait() })
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	others = bufio.NewReader(stdout)
+	line, err := others.ReadString('\n')
 	if err != nil {
 		b.Fatalf("a part of the audience has said nothing: %v", err)
 	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(line), others
 }
 
 // serveAudience is a part of an audience until its input ends, if the environment says so.
@@ -273,13 +280,12 @@ func serveAudience() bool {
 	case readers != "":
 		number, url, _ := strings.Cut(readers, " ")
 		n, _ := strconv.Atoi(number)
-		var begun sync.WaitGroup
-		for range n {
-			begun.Add(1)
-			go readEvents(url, begun.Done)
+		streams := make([]*bufio.Scanner, n)
+		for i := range streams {
+			streams[i] = openEvents(url)
 		}
-		begun.Wait()
 		fmt.Println("reading")
+		go readEvents(streams)
 	case os.Getenv(receiverOf) != "":
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 		fmt.Println(s.URL)
@@ -290,13 +296,37 @@ func serveAudience() bool {
 	return true
 }
 
-// readEvents reads a stream and keeps nothing of it.
-func readEvents(url string, begun func()) {
+// openEvents opens a stream of events.
+func openEvents(url string) *bufio.Scanner {
 	r, err := http.Get(url)
 	if err != nil || r.StatusCode != http.StatusOK {
 		fmt.Fprintln(os.Stderr, "the stream of events:", r, err)
 		os.Exit(1)
 	}
-	begun()
-	_, _ = io.Copy(io.Discard, r.Body)
+	lines := bufio.NewScanner(r.Body)
+	lines.Buffer(nil, 1<<20)
+	return lines
+}
+
+// readEvents reads streams, keeps nothing of them, and writes a line whenever all have got as many events more
+// as eventsPart jobs have. If one ends, so does the program.
+func readEvents(streams []*bufio.Scanner) {
+	for {
+		var part sync.WaitGroup
+		for _, lines := range streams {
+			part.Go(func() {
+				for left := eventsPart * eventsOfJob; left > 0; {
+					if !lines.Scan() {
+						fmt.Fprintln(os.Stderr, "a stream of events has ended:", lines.Err())
+						os.Exit(1)
+					}
+					if lines.Text() == "event: transition" {
+						left--
+					}
+				}
+			})
+		}
+		part.Wait()
+		fmt.Println("got them")
+	}
 }
