@@ -180,7 +180,9 @@ func (l *listeners) enter(caller string) (gone func(), p *Problem) {
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	buffer  []byte
+	buffer  []byte    // the next piece
+	due     bool      // something was added that is not flushed
+	failed  error     // why the client gets nothing more
 	id      string    // that was written last
 	quiet   time.Time // when a comment is due
 }
@@ -200,10 +202,10 @@ func (e *eventWriter) write(ctx context.Context, stream *feed.Stream, f *pawl.Ev
 		cancel()
 		switch {
 		case err == nil:
-			if len(e.batch(b, f)) == 0 {
-				passed = cmp.Or(b.Token, passed)
-			} else {
+			if e.batch(b, f); e.due {
 				passed = ""
+			} else {
+				passed = cmp.Or(b.Token, passed)
 			}
 		case ctx.Err() == nil && quiet: // nothing has happened
 			passed = cmp.Or(stream.Token(), passed)
@@ -211,18 +213,14 @@ func (e *eventWriter) write(ctx context.Context, stream *feed.Stream, f *pawl.Ev
 			e.bye()
 			return
 		}
-		if !time.Now().Before(e.quiet) {
-			e.comment(passed)
-			passed = ""
-		}
-		if len(e.buffer) > 0 && e.flush() != nil {
+		if e.settle(passed) != nil {
 			return
 		}
 	}
 }
 
-// batch adds what a filter selects of a batch, and returns it.
-func (e *eventWriter) batch(b *feed.Batch, f *pawl.EventFilter) []byte {
+// batch adds what a filter selects of a batch.
+func (e *eventWriter) batch(b *feed.Batch, f *pawl.EventFilter) {
 	switch b.Notice {
 	case pawl.EventHello:
 		e.event(string(b.Notice), b.Token, []byte("{}"))
@@ -235,16 +233,21 @@ func (e *eventWriter) batch(b *feed.Batch, f *pawl.EventFilter) []byte {
 		if i == len(list)-1 {
 			id = b.Token
 		}
-		e.event(string(pawl.EventTransition), id, one.JSON())
+		if e.event(string(pawl.EventTransition), id, one.JSON()); e.failed != nil {
+			return
+		}
 	}
-	return e.buffer
 }
 
-// event adds an event, with an id unless that is empty.
+// event adds an event, with an id unless that is empty. What fills a piece is sent.
 func (e *eventWriter) event(name, id string, data []byte) {
+	e.due = true
 	e.buffer = append(append(append(e.buffer, "event: "...), name...), '\n')
 	e.place(id)
 	e.buffer = append(append(append(e.buffer, "data: "...), data...), "\n\n"...)
+	if len(e.buffer) >= eventPiece {
+		e.send()
+	}
 }
 
 func (e *eventWriter) place(id string) {
@@ -256,6 +259,7 @@ func (e *eventWriter) place(id string) {
 
 // comment adds a line that a client ignores, and the place if that is a new one.
 func (e *eventWriter) comment(place string) {
+	e.due = true
 	e.buffer = append(e.buffer, ":\n"...)
 	if place != e.id {
 		e.place(place)
@@ -263,30 +267,47 @@ func (e *eventWriter) comment(place string) {
 	e.buffer = append(e.buffer, '\n')
 }
 
-// bye tells the client to come back after a while, which differs from one to the next.
+// bye tells the client to come back after a while, which differs from one to the next. A client that
+// was cut off gets nothing.
 func (e *eventWriter) bye() {
 	e.buffer = fmt.Appendf(e.buffer, "retry: %d\n", 500+rand.IntN(2500))
 	e.event("bye", "", []byte("{}"))
 	_ = e.flush() // it ends anyway
 }
 
-// flush sends what was added.
-func (e *eventWriter) flush() error {
-	for left := e.buffer; ; {
+// send sends what was added, in pieces.
+func (e *eventWriter) send() {
+	for left := e.buffer; e.failed == nil; {
 		piece := left[:min(len(left), eventPiece)]
-		if err := e.control.SetWriteDeadline(time.Now().Add(eventTime)); err != nil {
-			return err
-		}
-		if _, err := e.w.Write(piece); err != nil {
-			return err
+		if e.failed = e.control.SetWriteDeadline(time.Now().Add(eventTime)); e.failed == nil {
+			_, e.failed = e.w.Write(piece)
 		}
 		if left = left[len(piece):]; len(left) == 0 {
 			break
 		}
 	}
-	if e.buffer = e.buffer[:0]; cap(e.buffer) > 64<<10 {
+	if e.buffer = e.buffer[:0]; cap(e.buffer) > 4*eventPiece {
 		e.buffer = nil
 	}
-	e.quiet = time.Now().Add(eventQuiet)
-	return e.control.Flush()
+}
+
+// flush sends what was added, so that the client gets it now.
+func (e *eventWriter) flush() error {
+	e.send()
+	if e.due = false; e.failed == nil {
+		e.quiet = time.Now().Add(eventQuiet)
+		e.failed = e.control.Flush()
+	}
+	return e.failed
+}
+
+// settle flushes what was added. If nothing was for eventQuiet, it adds a comment with a place.
+func (e *eventWriter) settle(place string) error {
+	if !e.due && !time.Now().Before(e.quiet) {
+		e.comment(place)
+	}
+	if e.due {
+		return e.flush()
+	}
+	return e.failed
 }

@@ -30,7 +30,12 @@ import (
 	"github.com/pawl-dev/pawl/worker"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if serveAudience() {
+		return
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // A site is the API on an engine with a SQLite file, and a worker on it.
 type site struct {
@@ -48,6 +53,7 @@ type site struct {
 	maxWaits int                     // likewise
 	required bool                    // tokens are required
 	poll     time.Duration           // see engine.Config; 0: 20 ms
+	deliver  bool                    // likewise
 
 	maxEvents int       // likewise
 	sockets   string    // likewise
@@ -92,7 +98,7 @@ func (s *site) open() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.engine, err = engine.Open(engine.Config{Store: db, Lanes: at.Lanes(), Poll: cmp.Or(s.poll, 20*time.Millisecond), Silence: time.Hour, Log: log})
+	s.engine, err = engine.Open(engine.Config{Store: db, Lanes: at.Lanes(), Poll: cmp.Or(s.poll, 20*time.Millisecond), Deliver: s.deliver, Silence: time.Hour, Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}

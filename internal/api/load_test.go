@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -198,7 +199,7 @@ func driveLoads(t *testing.T, d *drive) {
 // A loadEvent is an event of the stream of a run.
 type loadEvent struct{ name, id, data string }
 
-// A loadStream is the stream of a run.
+// A loadStream is the stream of a run, or of the log of a step.
 type loadStream struct {
 	t      *testing.T
 	lines  *bufio.Scanner
@@ -208,7 +209,13 @@ type loadStream struct {
 func (s *site) follow(t *testing.T, run, last string) *loadStream {
 	t.Helper()
 	run, query, _ := strings.Cut(run, "?")
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/load/runs/"+run+"/follow?"+query, nil)
+	return s.followed(t, "/api/load/runs/"+run+"/follow?"+query, last)
+}
+
+// followed opens a stream of events.
+func (s *site) followed(t *testing.T, path, last string) *loadStream {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,6 +314,32 @@ func TestFollowLoad(t *testing.T) {
 		if got := s.follow(t, "now", id).status; got != 422 {
 			t.Errorf("Last-Event-ID %s: %d, want 422", id, got)
 		}
+	}
+}
+
+// TestFollowLargeLine: a line that fills what is written at once reaches who follows the run at once (L7).
+func TestFollowLargeLine(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.close()
+	s.loads = openLoads(t)
+	s.open()
+	stream := s.follow(t, "now", "")
+	for range 4 {
+		stream.next()
+	}
+	second := resultstest.Second(1)
+	for n := range 300 {
+		for key, done := range resultstest.Table() {
+			key.Operation = fmt.Sprintf("read-%d", n)
+			second.Operations[key] = done
+		}
+	}
+	begun := time.Now()
+	s.loads.now.Interval(second)
+	e, _ := stream.next()
+	if took := time.Since(begun); e.name != "interval" || len(e.data) < 16<<10 || took > 10*time.Second {
+		t.Errorf("%s of %d bytes after %v; want an interval of 16 KiB or more at once", e.name, len(e.data), took)
 	}
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -115,8 +114,8 @@ func (f *loadFollower) follow(ctx context.Context) {
 		return
 	}
 	if f.anew {
-		if err := f.begin(ctx); err != nil {
-			f.bye(err)
+		if f.begin(ctx) != nil {
+			f.out.bye()
 			return
 		}
 	}
@@ -128,17 +127,14 @@ func (f *loadFollower) follow(ctx context.Context) {
 			err = f.lines(p.Lines)
 		}
 		if err != nil {
-			f.bye(err)
+			f.out.bye()
 			return
 		}
 		if !p.Alive && !p.More && !f.ended {
 			f.end()
 			return
 		}
-		if len(f.out.buffer) == 0 && !time.Now().Before(f.out.quiet) {
-			f.out.comment("")
-		}
-		if len(f.out.buffer) > 0 && f.out.flush() != nil || f.ended {
+		if f.out.settle("") != nil || f.ended {
 			return
 		}
 		if p.More && ctx.Err() == nil {
@@ -153,13 +149,6 @@ func (f *loadFollower) follow(ctx context.Context) {
 	}
 }
 
-// bye ends the stream early, unless the client is gone.
-func (f *loadFollower) bye(err error) {
-	if !errors.Is(err, errGone) {
-		f.out.bye()
-	}
-}
-
 // begin writes what the lines so far say that the run is.
 func (f *loadFollower) begin(ctx context.Context) error {
 	done, err := f.places.wait(ctx, f.run.Name)
@@ -171,22 +160,19 @@ func (f *loadFollower) begin(ctx context.Context) error {
 	if err == nil {
 		err = f.lines(lines)
 	}
-	if err == nil && f.out.flush() != nil {
-		err = errGone
+	if err == nil {
+		err = f.out.flush()
 	}
 	return err
 }
 
-// errGone says that the client is gone.
-var errGone = errors.New("the client no longer reads")
-
-// lines writes lines, at once if there is much to write.
+// lines adds lines, until the client is cut off.
 func (f *loadFollower) lines(all []results.Line) error {
 	for _, l := range all {
 		f.out.event(l.Type, f.run.ID+"."+l.Place, l.Data)
 		f.ended = f.ended || l.Type == journal.TypeEnd
-		if len(f.out.buffer) > eventPiece && f.out.flush() != nil {
-			return errGone
+		if f.out.failed != nil {
+			return f.out.failed
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestOverview: what needs a person is there, and what it is about (J4).
@@ -93,5 +94,21 @@ func TestStepLog(t *testing.T) {
 	events := <-followed
 	if !strings.Contains(events, "id: 1.stdout.16014") || !strings.Contains(events, "the last line") || !strings.Contains(events, `{"claims":1,"status":"complete"}`) || strings.Count(events, "a line of a log") > 63 {
 		t.Errorf("followed: %s", events)
+	}
+}
+
+// TestFollowLargeLog: what a step prints at once reaches who follows its log at once, however much it is (J4).
+func TestFollowLargeLog(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(201, "POST", "/api/workers", `{"handlers":["far"],"capacity":1}`)
+	worker := s.want(200, "GET", "/api/workers", "").field(t, "items.0.id").(string)
+	s.want(201, "POST", "/api/jobs", text(map[string]any{"source": "name: far\nsteps: [{id: a, handler: far}]\n"}))
+	path := "/api/steps/" + s.want(200, "POST", "/api/workers/"+worker+"/exchange", `{"turn":1,"free":1}`).field(t, "steps.0.step_id").(string) + "/log"
+	s.want(200, "POST", path+"?claim=1&offset=0", strings.Repeat("a line of a log\n", 2000))
+	begun := time.Now()
+	e, _ := s.followed(t, path+"/follow?claim=1", "").next()
+	if took := time.Since(begun); e.id != "1.stdout.32000" || took > 10*time.Second {
+		t.Errorf("event %s with id %s after %v; want the whole log at once", e.name, e.id, took)
 	}
 }

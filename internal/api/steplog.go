@@ -239,7 +239,7 @@ func (s *Service) followLog(ctx context.Context, e *eventWriter, in *FollowInput
 				e.event("chunk", fmt.Sprintf("%d.%s.%d", in.Claim, in.Stream, behind), jsonOf(logPiece{behind - int64(len(text)), pawl.Timestamp(c.At), string(text)}))
 				offset = behind
 			}
-			return nil
+			return e.failed
 		})
 		if err != nil {
 			return err
@@ -248,13 +248,8 @@ func (s *Service) followLog(ctx context.Context, e *eventWriter, in *FollowInput
 			e.event("end", "", jsonOf(map[string]any{"status": v.Status, "claims": v.Claims}))
 			return e.flush()
 		}
-		if len(e.buffer) == 0 && !time.Now().Before(e.quiet) {
-			e.comment("")
-		}
-		if len(e.buffer) > 0 {
-			if err := e.flush(); err != nil {
-				return nil // the client is gone
-			}
+		if err := e.settle(""); err != nil {
+			return err
 		}
 		select {
 		case <-tick.C:

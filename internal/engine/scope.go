@@ -223,9 +223,12 @@ func inputDocumentOf(def *workflow.Definition, node *workflow.Node, s *workflow.
 // inputs thousands of times, so they are copied instead of parsed again. Each instance of a
 // fan-out needs the whole list, so the document is written only for those that read it.
 func (d *inputDocument) write() json.RawMessage {
-	size := len(d.inputs) + len(d.item) + 128
+	size := len(`{"inputs":,"needs":{}}`) + len(d.inputs)
 	for _, n := range d.needs {
-		size += len(n.id) + len(n.output) + 8
+		size += len(`,"":null`) + len(n.id) + len(n.output)
+	}
+	if d.of != "" {
+		size += len(`,"":null,"index":`) + len(d.of) + len(d.item) + 20 // of digits
 	}
 	b := append(make([]byte, 0, size), `{"inputs":`...)
 	b = append(append(b, d.inputs...), `,"needs":{`...)

@@ -156,14 +156,15 @@ func (e *Engine) Visit(ctx context.Context, in link.Visit) (*link.Visited, error
 		e.guests.failed(g, err)
 		return nil, err
 	}
-	if in.Wait > 0 && in.Free > 0 && !v.repeated && len(out.Assigned)+len(out.Reported)+len(out.Gone)+len(out.Stops) == 0 {
+	if in.Wait > 0 && in.Free > 0 && !v.repeated && len(v.again)+len(v.assigned)+len(out.Reported)+len(out.Gone)+len(out.Stops) == 0 {
 		if err := e.await(ctx, v, p, in.Wait); err != nil {
 			e.guests.failed(g, err)
 			return nil, err
 		}
 	}
-	out.State, out.Assigned = v.state, append(v.again, v.assigned...)
-	out.Again = len(v.again)
+	if out.State, out.Assigned, out.Again = v.state, v.assigned, len(v.again); out.Again > 0 {
+		out.Assigned = append(v.again, v.assigned...)
+	}
 	g.claimed(len(v.assigned))
 	if len(v.assigned) > 0 && len(v.assigned) == v.free || v.more {
 		e.guests.ring(g.routes) // there may be more, for another worker
@@ -195,7 +196,7 @@ func (e *Engine) firstVisit(ctx context.Context, v *visit, reports []link.Report
 		return err
 	}
 	v.began = true
-	out.Assigned, out.Stops = append(v.again, v.assigned...), v.stops
+	out.Stops = v.stops
 	if v.compares {
 		out.Gone = v.gone()
 	}

@@ -70,7 +70,7 @@ func (r *Request) AppendJSON(to []byte) []byte {
 func (w *appender) report(r *Report) {
 	w.raw("{").claim(r.Claim).raw(`,"outcome":`).text(r.Outcome)
 	if len(r.Output) > 0 {
-		w.raw(`,"output":`).raw(string(r.Output))
+		w.raw(`,"output":`).value(r.Output)
 	}
 	if r.Error != nil {
 		w.raw(`,"error":`).any(r.Error)
@@ -88,7 +88,7 @@ func (w *appender) step(s *Step) {
 	if s.Input == nil {
 		w.raw("null")
 	}
-	w.raw(string(s.Input)).member("output_mode", s.OutputMode).raw(`,"timeout_ms":`).integer(s.TimeoutMS)
+	w.value(s.Input).member("output_mode", s.OutputMode).raw(`,"timeout_ms":`).integer(s.TimeoutMS)
 	if len(s.Permanent) > 0 {
 		w.raw(`,"permanent_exit_codes":`).any(s.Permanent)
 	}
@@ -106,7 +106,7 @@ func (w *appender) work(k *Work) *appender {
 	}
 	w.raw(`{"kind":`).text(k.Kind)
 	if len(k.With) > 0 {
-		w.raw(`,"with":`).raw(string(k.With))
+		w.raw(`,"with":`).value(k.With)
 	}
 	return w.raw("}")
 }
@@ -120,10 +120,16 @@ func (w *appender) member(name, value string) *appender {
 	if value == "" {
 		return w
 	}
-	return w.raw(`,"` + name + `":`).text(value)
+	return w.raw(`,"`).raw(name).raw(`":`).text(value)
 }
 
 func (w *appender) raw(text string) *appender {
+	*w = append(*w, text...)
+	return w
+}
+
+// value appends a value that is JSON already.
+func (w *appender) value(text []byte) *appender {
 	*w = append(*w, text...)
 	return w
 }

@@ -57,13 +57,13 @@ func named(claims []Claim, keys, list []link.Stop) []Claim {
 
 // reports returns the reports of a worker for an engine.
 func reports(worker pawl.ID, list []Report) ([]link.Report, error) {
-	all, actor := make([]link.Report, len(list)), worker.Public(pawl.WorkerPrefix)
+	all, actor := reportedRoom.take(len(list)), worker.Public(pawl.WorkerPrefix)
 	for i := range list {
 		r, err := list[i].report(worker, actor)
 		if err != nil {
 			return nil, pawl.Errorf(pawl.Invalid, "reports[%d].%v", i, err)
 		}
-		all[i] = r
+		all = append(all, r)
 	}
 	return all, nil
 }
@@ -163,21 +163,33 @@ func stepOf(a *link.Assignment, b *link.StepInput) Step {
 	return s
 }
 
-// StepInput returns what a worker needs to run a step that was delivered. Its node may be like, which is
-// that of an earlier step, or nil.
-func (s *Step) StepInput(like *workflow.Node) *link.StepInput {
-	w := &workflow.Work{Kind: workflow.Kind(s.Work.Kind), Argv: s.Work.Command, Script: s.Work.Run, Env: s.Work.Env, Dir: s.Work.Dir, With: s.Work.With}
+// StepInput returns what a worker needs to run a step that was delivered. It shares the node and the work of
+// like, that of an earlier step, if they are the same: the steps of a worker are often alike.
+func (s *Step) StepInput(like *link.StepInput) link.StepInput {
+	input := s.Input // without the rest of the step
+	return link.StepInput{Work: s.work(like.Work), Input: func() json.RawMessage { return bytes.Clone(input) }, JobID: s.JobID, StepID: s.StepID,
+		Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: s.node(like.Node), Traceparent: s.Traceparent}
+}
+
+// work returns what the step does. What has a map is not shared: if a task wrote to it while it is compared,
+// the process would end.
+func (s *Step) work(like *workflow.Work) *workflow.Work {
+	w := workflow.Work{Kind: workflow.Kind(s.Work.Kind), Argv: s.Work.Command, Script: s.Work.Run, Env: s.Work.Env, Dir: s.Work.Dir, With: s.Work.With}
 	if w.Kind.Encodes() {
 		w.Handler = s.Handler
 	}
 	if h := s.Work.HTTP; h != nil {
 		w.HTTP = &workflow.Request{Method: h.Method, URL: h.URL, Headers: h.Headers, Body: h.Body, Expect: h.Expect}
 	}
-	input := s.Input // without the rest of the step
-	return &link.StepInput{Work: w, Input: func() json.RawMessage { return bytes.Clone(input) }, JobID: s.JobID, StepID: s.StepID, Key: s.Key, Workflow: s.Workflow, Dir: s.Dir, Node: s.node(like), Traceparent: s.Traceparent}
+	if like != nil && like.Kind == w.Kind && like.Handler == w.Handler && like.Script == w.Script && like.Dir == w.Dir && like.HTTP == nil && w.HTTP == nil &&
+		len(like.Env)+len(w.Env) == 0 && slices.Equal(like.Argv, w.Argv) && bytes.Equal(like.With, w.With) {
+		return like
+	}
+	made := w
+	return &made
 }
 
-// node returns what of a node is delivered. The steps of a worker are often alike, and a node is large.
+// node returns what of a node is delivered.
 func (s *Step) node(like *workflow.Node) *workflow.Node {
 	kind, limit, output, isolation := workflow.Kind(s.Work.Kind), time.Duration(s.TimeoutMS)*time.Millisecond, workflow.OutputMode(s.OutputMode), workflow.Isolation(s.Isolation)
 	if like != nil && like.Kind == kind && like.Handler == s.Handler && like.Queue == s.Queue && like.Timeout == limit && like.Output == output &&

@@ -88,13 +88,13 @@ func TestStepsComeBack(t *testing.T) {
 		n.Retry.PermanentExitCodes = []int{3}
 		want := link.StepInput{Work: &w, Input: func() json.RawMessage { return []byte(`{"inputs":{}}`) }, JobID: "j_1", StepID: stepText, Key: "load[3]", Workflow: "flow", Dir: "/d", Node: n}
 		s := stepOf(&link.Assignment{Step: link.Claimed{StepKey: step.StepKey(), Claims: 2, Attempts: 1}}, &want)
-		received := s.StepInput(nil)
+		received := s.StepInput(new(link.StepInput))
 		if got := received.Input(); string(got) != string(want.Input()) {
 			t.Errorf("%s: input %s, want %s", w.Kind, got, want.Input())
 		} else if got[0] = 'x'; string(received.Input()) != string(want.Input()) {
 			t.Errorf("%s: input %s after a change of the previous, want it made anew", w.Kind, received.Input())
 		}
-		if diff := cmp.Diff(&want, received, cmpopts.IgnoreFields(link.StepInput{}, "Input"), cmp.AllowUnexported(workflow.Node{}), cmp.FilterPath(func(p cmp.Path) bool {
+		if diff := cmp.Diff(want, received, cmpopts.IgnoreFields(link.StepInput{}, "Input"), cmp.AllowUnexported(workflow.Node{}), cmp.FilterPath(func(p cmp.Path) bool {
 			name := p.Last().String()
 			return len(name) > 1 && name[1] >= 'a' && name[1] <= 'z' // compiled parts, which a step that is delivered has none of
 		}, cmp.Ignore())); diff != "" {

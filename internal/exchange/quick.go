@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"math"
 	"slices"
 )
@@ -13,7 +12,7 @@ const maxDelay = 31_622_400_000
 // It returns nil for any other, which may be valid all the same: one with holding or the
 // error of a step, for example.
 func QuickRequest(text []byte) *Request {
-	s, r := scan{text: text}, new(Request)
+	s, r := scanOf(text), new(Request)
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "turn":
@@ -24,7 +23,7 @@ func QuickRequest(text []byte) *Request {
 			ms := s.within(0, MaxWait.Milliseconds())
 			r.WaitMS = &ms
 		case "reports":
-			r.Reports = reportRoom.take(min(bytes.Count(text, stepMark), maxRoom))
+			r.Reports = reportRoom.take(minRoom)
 			s.list(func() { r.Reports = append(r.Reports, s.report()) })
 		default:
 			s.odd = true
@@ -68,21 +67,15 @@ func outcome(name []byte) string {
 	return all[i]
 }
 
-// stepMark occurs at least once in each step of a response, and in each report of a request. Inputs and
-// outputs may have it, too, so room is made for maxRoom of them at most before they are read.
-var stepMark = []byte(`"step_id":`)
-
-const maxRoom = 1000
-
 // QuickAnswer reads an answer that is written as usual, or returns nil.
 func QuickAnswer(text []byte) *Answer {
-	s, a := scan{text: text}, new(Answer)
+	s, a := scanOf(text), new(Answer)
 	s.object(func(name []byte) {
 		switch string(name) {
 		case "state":
 			a.State = s.string()
 		case "steps":
-			a.Steps = make([]Step, 0, min(bytes.Count(text, stepMark), maxRoom))
+			a.Steps = stepRoom.take(minRoom)
 			like := new(Step)
 			s.list(func() {
 				a.Steps = append(a.Steps, Step{})

@@ -1,13 +1,24 @@
 package exchange
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl/internal/link"
+)
+
+// Limits of the lists of a room.
+const (
+	minRoom = 32   // for how many items there is room where it is not known how many there will be
+	maxRoom = 2000 // of one that is kept
+)
 
 // A room keeps lists, without their items, for use again.
 type room[T any] struct{ lists sync.Pool }
 
 var (
-	stepRoom   room[Step]
-	reportRoom room[Report]
+	stepRoom     room[Step]
+	reportRoom   room[Report]
+	reportedRoom room[link.Report]
 )
 
 // take returns an empty list with room for n items.
@@ -27,8 +38,8 @@ func (r *room[T]) give(list []T) {
 	}
 }
 
-// Over gives back the room of the steps of a response that Serve has returned. Nobody may use them
-// afterwards.
+// Over gives back the room of the steps of a response that Serve or QuickAnswer has returned. Nobody may
+// use them afterwards, but for their texts.
 func (a *Answer) Over() {
 	stepRoom.give(a.Steps)
 	a.Steps = nil

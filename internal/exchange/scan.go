@@ -27,6 +27,9 @@ type scan struct {
 	names [][]byte // of the members so far of the objects that are open
 }
 
+// scanOf returns a scan that begins with a text.
+func scanOf(text []byte) scan { return scan{text: text, names: make([][]byte, 0, maxMembers/2)} }
+
 // next returns the first character behind white space, or 0 at the end.
 func (s *scan) next() byte {
 	for ; s.at < len(s.text); s.at++ {

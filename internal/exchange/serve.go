@@ -25,6 +25,7 @@ func Serve(ctx context.Context, e Engine, worker pawl.ID, r *Request, room bool)
 	if v.Reports, err = reports(worker, r.Reports); err != nil {
 		return nil, err
 	}
+	defer reportedRoom.give(v.Reports) // the engine is done with them
 	if v.Holding, err = stops("holding", r.Holding); err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (a *Answer) deliver(ctx context.Context, e Engine, worker pawl.ID, v *link.
 		assigned := &v.Assigned[i]
 		input, failure, err := e.StepInput(reading, assigned)
 		switch {
-		case pawl.KindOf(err) == pawl.Unavailable && err != nil:
+		case err != nil && pawl.KindOf(err) == pawl.Unavailable:
 			return err // the worker compares with its next exchange
 		case err != nil:
 			failure = &pawl.Failure{Class: "step_input", Message: "what the step needs could not be read: " + err.Error()}

@@ -17,7 +17,8 @@ type Remote interface {
 	Enlist(ctx context.Context, r Registration, c pawl.Change) (pawl.Receipt, error)
 
 	// Visit is an exchange of a remote worker. It waits for work only if it has nothing
-	// else to return. Before the end of ctx it claims nothing for a client that has left.
+	// else to return. Before the end of ctx it claims nothing for a client that has left. When
+	// it returns, nothing uses the list of reports any more.
 	Visit(ctx context.Context, v Visit) (*Visited, error)
 
 	// ReportSteps stores outcomes, without an exchange.

@@ -98,6 +98,9 @@ func (e *CommitError) Unwrap() error { return e.Err }
 // Retryable reports whether err is that of a commit that failed as a whole and may be
 // repeated, and not that of a decision.
 func Retryable(err error) bool {
+	if err == nil { // mostly, and c takes memory
+		return false
+	}
 	var c *CommitError
 	return errors.As(err, &c)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/link"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // API is the version of the API that this package speaks.
@@ -30,9 +29,8 @@ type Engine struct {
 	beats   *http.Client // of its own, so that no beat waits behind an exchange
 	slow    *http.Client // for answers that take minutes
 	talks   talks
-	named   atomic.Bool                   // by a token, or a certificate that the server has asked for
-	node    atomic.Pointer[workflow.Node] // of the last step that was to be run; nil: none
-	pause   time.Duration                 // before the first repetition
+	named   atomic.Bool   // by a token, or a certificate that the server has asked for
+	pause   time.Duration // before the first repetition
 }
 
 var _ link.Engine = (*Engine)(nil)

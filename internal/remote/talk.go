@@ -97,6 +97,7 @@ type talk struct {
 	unsure bool // the next exchange has to say what is held
 	doubts int  // how often it became unsure
 	poll   *slots
+	like   link.StepInput // the node and the work of the last step that was delivered, which the next ones may share
 
 	underway map[int64]bool      // the turns of exchanges without an answer
 	over     map[link.Stop]int64 // claims that were reported, and the last turn that may still deliver them
@@ -147,7 +148,11 @@ func (t *talk) visit(ctx context.Context, reports []link.Report, free int) ([]li
 			take = free
 		}
 		got, err := t.deliver(ctx, now, take)
-		all = append(all, got...)
+		if all == nil {
+			all = got
+		} else {
+			all = append(all, got...)
+		}
 		if err != nil {
 			t.run(all) // the worker takes no steps with an error
 			return nil, err
@@ -217,6 +222,7 @@ func (t *talk) exchange(ctx context.Context, reports []link.Report, free int, wa
 		return nil, t.failed(r, err)
 	}
 	got, err := t.learn(reports, &a, doubts)
+	a.Over()
 	if err == nil && a.NextMS > 0 {
 		pause(ctx, time.Duration(a.NextMS)*time.Millisecond)
 	}
@@ -315,11 +321,13 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 	if err != nil {
 		return nil, err
 	}
-	claims := make([]link.Stop, len(a.Steps))
+	all := make([]link.Assignment, len(a.Steps))
 	for i := range a.Steps {
-		if claims[i], err = stopOf(a.Steps[i].Claim); err != nil {
+		c, err := stopOf(a.Steps[i].Claim)
+		if err != nil {
 			return nil, err
 		}
+		all[i].Step = link.Claimed{StepKey: c.StepKey, Claims: c.Claim}
 	}
 	for _, c := range gone {
 		if h, held := t.held[c]; held {
@@ -327,20 +335,28 @@ func (t *talk) learn(reports []link.Report, a *exchange.Answer, doubts int) ([]l
 			t.held[c] = h
 		}
 	}
-	all := make([]link.Assignment, 0, len(a.Steps))
-	for i := range a.Steps {
-		s := &a.Steps[i]
-		c := claims[i]
+	return t.take(reports, a.Steps, all), nil
+}
+
+// take takes over steps, whose claims are in a list of assignments, and returns those of the list that are new.
+func (t *talk) take(reports []link.Report, steps []exchange.Step, list []link.Assignment) []link.Assignment {
+	inputs, taken := make([]link.StepInput, len(steps)), 0
+	for i := range steps {
+		s, a := &steps[i], list[i]
+		c := link.Stop{StepKey: a.Step.StepKey, Claim: a.Step.Claims}
 		_, reported := t.over[c]
 		reported = reported || s.Redelivered && slices.ContainsFunc(reports, func(r link.Report) bool { return stopped(&r) == c })
 		if _, held := t.held[c]; reported || held {
 			continue // another answer had it
 		}
 		t.held[c] = holding{step: s.StepID}
-		all = append(all, link.Assignment{Step: link.Claimed{StepKey: c.StepKey, Claims: c.Claim, Attempts: s.Attempt},
-			Isolation: workflow.Isolation(s.Isolation), Known: s})
+		inputs[i] = s.StepInput(&t.like)
+		t.like.Node, t.like.Work = inputs[i].Node, inputs[i].Work
+		a.Step.Attempts, a.Isolation, a.Known = s.Attempt, workflow.Isolation(s.Isolation), &inputs[i]
+		list[taken] = a
+		taken++
 	}
-	return all, nil
+	return list[:taken]
 }
 
 // stopped returns the claim that a report ends.

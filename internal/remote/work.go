@@ -81,12 +81,10 @@ func (e *Engine) CompleteTx(context.Context, any, link.Report) error {
 
 // StepInput returns what was delivered with the step.
 func (e *Engine) StepInput(_ context.Context, a *link.Assignment) (*link.StepInput, *pawl.Failure, error) {
-	s, ok := a.Known.(*exchange.Step)
+	in, ok := a.Known.(*link.StepInput)
 	if !ok {
 		return nil, nil, pawl.Errorf(pawl.Internal, "step %s was not delivered", a.Step.StepKey)
 	}
-	in := s.StepInput(e.node.Load())
-	e.node.Store(in.Node)
 	return in, nil, nil
 }
 
