@@ -63,6 +63,7 @@ func (db *DB) transact(ctx context.Context, q *store.Query, decide func(*store.F
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
 		db.rollback(ctx, conn)
+		db.cache.rooms.put(facts.room) // nothing was sent from it
 		return facts.recalled, err
 	}
 	w, err := encode(facts, ch)
@@ -73,6 +74,7 @@ func (db *DB) transact(ctx context.Context, q *store.Query, decide func(*store.F
 	if err = db.commit(ctx, conn, w, writeLimit); err == nil {
 		db.cache.put(facts, ch, &w.stamp)
 		db.running.see(w, ch)
+		db.cache.rooms.put(facts.room)
 	}
 	return facts.recalled && (errors.Is(err, store.ErrStale) || code(err) == codeLockTimeout), err
 }

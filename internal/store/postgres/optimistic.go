@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -56,6 +57,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	ch, err := decide(r.Facts)
 	if err != nil || ch == nil {
 		db.counts.rollbacks.Add(1)
+		db.cache.rooms.put(r.room)
 		return surely, err
 	}
 	if len(ch.Workers) > 0 { // others may hold a share lock on them
@@ -80,6 +82,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	if err = db.commit(ctx, conn, w, db.patience); err == nil {
 		db.cache.put(r, ch, &w.stamp)
 		db.running.see(w, ch)
+		db.cache.rooms.put(r.room)
 		return true, nil
 	}
 	db.cache.invalidate(r.q) // the next try reads
@@ -110,10 +113,7 @@ func (w *writing) verifyTheJobs(f *reading) {
 		return
 	}
 	r := collect(verifyOne, len(f.jobs))
-	for _, key := range slices.Sorted(maps.Keys(f.jobs)) {
-		if !f.jobs[key].cached {
-			continue
-		}
+	for _, key := range slices.Sorted(unverified(f.jobs)) {
 		r.xid(f.jobs[key].xid)
 		r.num(int64(key))
 	}
@@ -125,15 +125,23 @@ func (w *writing) verifyTheSteps(f *reading) {
 		return
 	}
 	r := collect(verifyStep, len(f.steps))
-	for _, key := range slices.SortedFunc(maps.Keys(f.steps), pawl.StepKey.Compare) {
-		if !f.steps[key].cached {
-			continue
-		}
+	for _, key := range slices.SortedFunc(unverified(f.steps), pawl.StepKey.Compare) {
 		r.xid(f.steps[key].xid)
 		r.num(int64(key.Job))
 		r.num(int64(key.Ord))
 	}
 	w.verify(verifySteps, r)
+}
+
+// unverified returns the keys of cached rows that no update has verified: mostly very few.
+func unverified[K comparable, R any](found map[K]*foundRow[R]) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for key, f := range found {
+			if f.cached && !yield(key) {
+				return
+			}
+		}
+	}
 }
 
 func (w *writing) verify(s *statement, r *rows) {

@@ -43,6 +43,7 @@ type rowCache struct {
 	spare   []*cachedJob        // of jobs that are not kept any more
 	now     int64               // the database's clock,
 	at      time.Time           // at this moment of ours
+	rooms   rooms               // for transactions of this handle
 }
 
 // A cachedJob, and what it points to, never leaves the cache: callers get copies.
@@ -82,19 +83,26 @@ func (c *rowCache) find(q *store.Query) *reading {
 	if !plainly(q) {
 		return nil
 	}
+	r := newReading(q)
+	r.room = c.rooms.take()
+	if !c.fill(r) {
+		c.rooms.put(r.room)
+		return nil
+	}
+	r.sortWaiting()
+	return r
+}
+
+// fill reports whether the cache has all that a query asks for, and puts it into the reading.
+func (c *rowCache) fill(r *reading) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // they differ after a host was suspended
 	if max(age, byWall.Abs()) > clockAge {
-		return nil
+		return false
 	}
-	r := newReading(q)
 	r.optimistic, r.Now = true, c.now+age.Microseconds()
-	if c.findJobs(r) && c.findSteps(r) && c.findWaiting(r) && c.findWorkers(r) {
-		r.sortWaiting()
-		return r
-	}
-	return nil
+	return c.findJobs(r) && c.findSteps(r) && c.findWaiting(r) && c.findWorkers(r)
 }
 
 // recall puts the jobs and steps of a query with claims into a reading, if the cache has all of
@@ -133,14 +141,18 @@ func (c *rowCache) findJobs(r *reading) bool {
 			continue
 		}
 		j := c.jobs[key]
-		if j == nil || j.row == nil || time.Since(j.contested) < distrustFor {
+		if j == nil || j.row == nil || j.distrusted() {
 			return false
 		}
 		row := *j.row
 		r.Jobs[key] = &row
-		r.jobs[key] = &foundRow[pawl.Job]{xid: j.xid, cached: true, was: row}
+		r.jobs[key] = r.room.job(foundRow[pawl.Job]{xid: j.xid, cached: true, was: row})
 	}
 	return true
+}
+
+func (j *cachedJob) distrusted() bool {
+	return !j.contested.IsZero() && time.Since(j.contested) < distrustFor
 }
 
 func (c *rowCache) findSteps(r *reading) bool {
@@ -167,7 +179,7 @@ func (c *rowCache) findSteps(r *reading) bool {
 func (r *reading) know(s *cachedStep) *pawl.Step {
 	row := s.row
 	r.Steps[row.StepKey] = &row
-	r.steps[row.StepKey] = &foundRow[pawl.Step]{xid: s.xid, cached: true, was: row}
+	r.steps[row.StepKey] = r.room.step(foundRow[pawl.Step]{xid: s.xid, cached: true, was: row})
 	return &row
 }
 
