@@ -385,7 +385,10 @@ func (e *Engine) committed(t *tx) {
 
 // recycle keeps the lists of a finished transaction for another one.
 func (e *Engine) recycle(t *tx) {
-	e.entryPool.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts, t.heldJobs, t.heldSteps, t.journal.jobs, t.journal.steps})
+	e.entryPool.put(list{
+		entries: t.entries, drafts: t.drafts, counted: t.counted, seals: t.seals, salts: t.salts,
+		jobs: t.heldJobs, steps: t.heldSteps, touchedJobs: t.journal.jobs, touchedSteps: t.journal.steps,
+	})
 	t.entries, t.drafts, t.counted, t.seals, t.salts, t.heldJobs, t.heldSteps = nil, nil, nil, nil, nil, nil, nil
 	t.jobs, t.steps, t.ofJob, t.journal = nil, nil, nil, journal{}
 }

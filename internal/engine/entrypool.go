@@ -11,7 +11,7 @@ import (
 const (
 	pooledLists = 4       // lists that are kept
 	mostPooled  = 8 << 10 // entries in a kept list at most: about 2 MiB
-	mostRecords = 1 << 10 // records of a kind in a kept list at most: less than 1 MiB
+	mostRecords = 1536    // records of a kind in a kept list at most, as many as a full commit needs: less than 1 MiB
 )
 
 // An entryPool keeps the audit entry lists of finished transactions for later ones: the
@@ -62,7 +62,8 @@ func (s *entryPool) put(l list) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.lists) < pooledLists {
-		s.lists = append(s.lists, list{l.entries[:0], l.drafts[:0], l.counted[:0], l.seals[:0], l.salts[:0], l.jobs, l.steps, l.touchedJobs, l.touchedSteps})
+		l.entries, l.drafts, l.counted, l.seals, l.salts = l.entries[:0], l.drafts[:0], l.counted[:0], l.seals[:0], l.salts[:0]
+		s.lists = append(s.lists, l)
 	}
 }
 

@@ -194,6 +194,7 @@ func (c *claim) query(q *store.Query) {
 func (c *claim) decide(t *tx) error {
 	c.assigned, c.passed, c.moved, c.unreadableSteps, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Unreadable, make(map[rowkey.Definition]bool), nil
 	c.last = nil
+	defer func() { c.last = nil }() // else it would keep the facts alive as long as the claim
 	facts := new(store.ClaimFacts)
 	if !c.skipQueue {
 		facts = &t.facts.Claims[t.claims]
