@@ -57,7 +57,6 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	ch, err := decide(r.Facts)
 	if err != nil || ch == nil {
 		db.counts.rollbacks.Add(1)
-		db.cache.rooms.put(r.room)
 		return surely, err
 	}
 	if len(ch.Workers) > 0 { // others may hold a share lock on them
@@ -82,7 +81,6 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	if err = db.commit(ctx, conn, w, db.patience); err == nil {
 		db.cache.put(r, ch, &w.stamp)
 		db.running.see(w, ch)
-		db.cache.rooms.put(r.room)
 		return true, nil
 	}
 	db.cache.invalidate(r.q) // the next try reads

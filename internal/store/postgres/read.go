@@ -147,7 +147,7 @@ func newReading(q *store.Query) *reading {
 // read begins a transaction and reads what q asks for, in one round trip.
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
-	r.room = db.cache.rooms.take()
+	r.room = db.rooms.take()
 	r.claimCursor, r.ahead = db.lookback.claimCursor, db.cache.unread(q)
 	db.cache.recall(r)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}

@@ -9,8 +9,8 @@ import (
 // A room is memory for one transaction: for the parameters of what it writes, and for what it
 // remembers of the rows that it has found. A batch takes some KiB for each job, and the garbage
 // of thousands of jobs a second costs the client more than the work that it was for. A room is used
-// again once its transaction is committed: nothing refers to it then. After an error it is not,
-// since the driver may still be sending.
+// again once its transaction is over and its outcome is known, whatever that is: nothing refers to it
+// then, since the driver copies parameters into a buffer of its own before it sends them.
 type room struct {
 	params space[byte]
 	jobs   space[foundRow[pawl.Job]]
@@ -18,9 +18,9 @@ type room struct {
 }
 
 const (
-	maxParams = 2 << 20 // bytes of parameters for which a room is kept,
-	maxFound  = 2 << 10 // and rows of a kind: about 1 MiB each
-	maxRooms  = 4       // that are kept
+	maxParams = 512 << 10 // bytes of parameters for which a room is kept,
+	maxFound  = 2 << 10   // and rows of a kind: less than 1 MiB each
+	maxRooms  = 4         // that are kept
 )
 
 // bytes returns n bytes for parameters, which have any content.
@@ -80,8 +80,9 @@ func (s *space[T]) empty(most int) {
 
 // rooms are those that no transaction uses.
 type rooms struct {
-	mu   sync.Mutex
-	free []*room
+	mu     sync.Mutex
+	free   []*room
+	poison func(*room) // in tests: makes a use after the end of a transaction show
 }
 
 func (l *rooms) take() *room {
@@ -99,6 +100,9 @@ func (l *rooms) take() *room {
 func (l *rooms) put(r *room) {
 	clear(r.jobs.block) // they refer to texts
 	clear(r.steps.block)
+	if l.poison != nil {
+		l.poison(r)
+	}
 	r.params.empty(maxParams)
 	r.jobs.empty(maxFound)
 	r.steps.empty(maxFound)

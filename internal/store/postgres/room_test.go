@@ -93,6 +93,36 @@ func TestRooms(t *testing.T) {
 	}
 }
 
+// TestARoomIsKeptUnlessADecisionPanics: it is used again after a commit, after one that has failed,
+// and after a decision against one, whether rows were read for it or not.
+func TestARoomIsKeptUnlessADecisionPanics(t *testing.T) {
+	t.Parallel()
+	db, d := fresh(t), &draft{now: 1}
+	d.newJob(1)
+	twice := &store.Changes{NewJobs: []*pawl.Job{d.NewJobs[0], d.NewJobs[0]}}
+	do := func(decide func(*store.Facts) (*store.Changes, error)) error {
+		defer func() { _ = recover() }()
+		return db.Do(t.Context(), &store.Query{}, decide)
+	}
+	for _, how := range []string{"read", "optimistic"} {
+		for what, ch := range map[string]*store.Changes{"nothing": nil, "a failure": twice} {
+			err := do(func(*store.Facts) (*store.Changes, error) { return ch, nil })
+			if (err != nil) != (ch == twice) || len(db.rooms.free) != 1 {
+				t.Errorf("%s, %s: %v, and %d rooms are kept", how, what, err, len(db.rooms.free))
+			}
+		}
+		_ = do(func(*store.Facts) (*store.Changes, error) { panic("undecided") })
+		if len(db.rooms.free) != 0 {
+			t.Errorf("%s: the room of a panic is kept", how)
+		}
+		if err := do(func(*store.Facts) (*store.Changes, error) { return &d.Changes, nil }); err != nil || len(db.rooms.free) != 1 || !db.cache.timely() {
+			t.Fatalf("%s: %v, and %d rooms are kept", how, err, len(db.rooms.free))
+		}
+		d = &draft{now: 1}
+		d.newJob(1)
+	}
+}
+
 // TestParametersInAUsedRoom are the same as in new memory, whatever it has held.
 func TestParametersInAUsedRoom(t *testing.T) {
 	t.Parallel()

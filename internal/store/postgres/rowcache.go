@@ -43,7 +43,6 @@ type rowCache struct {
 	spare   []*cachedJob        // of jobs that are not kept any more
 	now     int64               // the database's clock,
 	at      time.Time           // at this moment of ours
-	rooms   rooms               // for transactions of this handle
 }
 
 // A cachedJob, and what it points to, never leaves the cache: callers get copies.
@@ -78,30 +77,42 @@ func besideClaims(q *store.Query) bool {
 }
 
 // find returns the facts for a query from the cache, or nil if the cache is not sufficient.
-// The records are copies.
-func (c *rowCache) find(q *store.Query) *reading {
-	if !plainly(q) {
+// The records are copies. The reading has a room.
+func (c *rowCache) find(q *store.Query, l *rooms) *reading {
+	if !plainly(q) || !c.timely() {
 		return nil
 	}
 	r := newReading(q)
-	r.room = c.rooms.take()
+	r.room = l.take()
 	if !c.fill(r) {
-		c.rooms.put(r.room)
+		l.put(r.room)
 		return nil
 	}
 	r.sortWaiting()
 	return r
 }
 
+// timely reports whether the cache knows the database's clock.
+func (c *rowCache) timely() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.clock()
+	return ok
+}
+
+// clock returns the database's clock, and whether it was heard recently enough.
+func (c *rowCache) clock() (now int64, ok bool) {
+	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // they differ after a host was suspended
+	return c.now + age.Microseconds(), max(age, byWall.Abs()) <= clockAge
+}
+
 // fill reports whether the cache has all that a query asks for, and puts it into the reading.
 func (c *rowCache) fill(r *reading) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // they differ after a host was suspended
-	if max(age, byWall.Abs()) > clockAge {
+	if r.Now, r.optimistic = c.clock(); !r.optimistic {
 		return false
 	}
-	r.optimistic, r.Now = true, c.now+age.Microseconds()
 	return c.findJobs(r) && c.findSteps(r) && c.findWaiting(r) && c.findWorkers(r)
 }
 

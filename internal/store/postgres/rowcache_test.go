@@ -26,7 +26,7 @@ func TestWhatHeldAJobHoldsAnother(t *testing.T) {
 		c.put(&reading{q: &store.Query{}, Facts: &store.Facts{}}, ch, &stamp{xid: 7, at: time.Now()})
 	}
 	put(&store.Changes{NewJobs: jobs[:1], NewSteps: []*pawl.Step{{StepKey: step, Claims: 3}}})
-	first := c.find(&store.Query{Jobs: []rowkey.Job{jobs[0].Key()}, Steps: []pawl.StepKey{step}})
+	first := c.find(&store.Query{Jobs: []rowkey.Job{jobs[0].Key()}, Steps: []pawl.StepKey{step}}, new(rooms))
 	if first == nil {
 		t.Fatal("a running job is not known")
 	}
@@ -41,12 +41,12 @@ func TestWhatHeldAJobHoldsAnother(t *testing.T) {
 	if j, s := first.Jobs[jobs[0].Key()], first.Steps[step]; j.Workflow != "first" || s.Claims != 3 {
 		t.Errorf("the first job is now %q, its step %+v", j.Workflow, s)
 	}
-	second := c.find(&store.Query{Jobs: []rowkey.Job{jobs[1].Key()}})
+	second := c.find(&store.Query{Jobs: []rowkey.Job{jobs[1].Key()}}, new(rooms))
 	if second == nil || second.Jobs[jobs[1].Key()].Workflow != "second" || len(held.steps) > 0 {
 		t.Errorf("the second job is %+v with %d steps", second, len(held.steps))
 	}
 	step.Job = jobs[1].Key()
-	if r := c.find(&store.Query{Jobs: []rowkey.Job{step.Job}, Steps: []pawl.StepKey{step}}); r != nil {
+	if r := c.find(&store.Query{Jobs: []rowkey.Job{step.Job}, Steps: []pawl.StepKey{step}}, new(rooms)); r != nil {
 		t.Errorf("the second job has a step: %+v", r.Steps[step])
 	}
 }
