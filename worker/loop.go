@@ -146,6 +146,8 @@ type Worker struct {
 	pace    pace
 	folders *folders // of jobs; nil: there are none
 
+	sink func(context.Context, []pawl.Chunk) error // the method AppendLogs of the link, bound once
+
 	ample chan struct{} // buffer 1: there are enough results
 
 	turn    sync.Mutex // guards what follows; held to prepare a visit and to settle it, not during its exchange
@@ -203,7 +205,7 @@ func New(l Linker, c Config) (*Worker, error) {
 		news:    make(chan news, 1), look: make(chan struct{}, 1), ample: make(chan struct{}, 1), poll: true,
 		running: make(map[claimKey]occupant), handlers: make(map[string]Handler)}
 	maps.Copy(w.handlers, c.Handlers)
-	w.slots, w.width = w.free, max(min(w.link.Overlap(), c.Capacity/minShare), 1)
+	w.slots, w.sink, w.width = w.free, w.link.AppendLogs, max(min(w.link.Overlap(), c.Capacity/minShare), 1)
 	w.alone.Store(true) // until a beat says otherwise
 	return w, nil
 }
@@ -519,11 +521,13 @@ func (w *Worker) begin(a *link.Assignment) *claim {
 // its report returns.
 func (w *Worker) run(a *link.Assignment) {
 	c := w.begin(a)
-	go func() {
-		for c != nil {
-			c = w.report(w.perform(c))
-		}
-	}()
+	go w.goOn(c)
+}
+
+func (w *Worker) goOn(c *claim) {
+	for c != nil {
+		c = w.report(w.perform(c))
+	}
 }
 
 // perform runs a step and returns its report.
@@ -664,7 +668,7 @@ func (w *Worker) task(c *claim, b *link.StepInput) *Task {
 		Work: b.Work, input: b.Input, Output: b.Node.Output, PermanentExitCodes: b.Node.Retry.PermanentExitCodes,
 		BaseDir: b.Dir, Limits: w.config.Limits, Traceparent: b.Traceparent,
 		completion: completion{link: w.link, step: a.Step.StepKey, actor: c.actor}}
-	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.link.AppendLogs}
+	lc := LogConfig{Step: a.Step.StepKey, Claim: a.Step.Claims, Sink: w.sink}
 	if w.config.Tee != nil {
 		lc.Tee = func(stream string, p []byte) { w.config.Tee(t, stream, p) }
 	}

@@ -295,6 +295,7 @@ func (w *Worker) unreserved(draining bool) int {
 
 // collect adds what has finished to the outbox.
 func (w *Worker) collect() {
+	w.outbox = slices.Grow(w.outbox, len(w.results))
 	for {
 		select {
 		case r := <-w.results:
@@ -350,7 +351,7 @@ func (w *Worker) portion(v *visit, n, share int) int {
 	if w.most() < 2 {
 		return n
 	}
-	v.jobs = make(map[rowkey.Job]bool)
+	v.jobs = make(map[rowkey.Job]bool, min(n, share))
 	taken := 0
 	for i := range n {
 		if job := w.outbox[i].Step.Job; taken < share || v.jobs[job] {

@@ -281,7 +281,9 @@ func fit(queue *[]*group, n int, batch []*group, room *int) []*group {
 			return batch
 		}
 		*room -= weight
-		batch, *queue = append(batch, (*queue)[0]), (*queue)[1:]
+		batch = append(batch, (*queue)[0])
+		(*queue)[0] = nil // what has been committed is not kept alive
+		*queue = (*queue)[1:]
 	}
 	return batch
 }

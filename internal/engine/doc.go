@@ -40,6 +40,8 @@
 //     cancel.go, retry.go, move.go, schedules.go, limits.go, redact.go.
 //   - committer and tx are described above. The records of a tx are moved by moveJob,
 //     moveStep and their kind only, which apply a row of a table and add an audit entry.
+//   - entryPool (entrypool.go) keeps the lists of a finished tx for another one, with nothing in
+//     them.
 //   - evaluator (evaluator.go) evaluates what marked jobs wait for, outside of any
 //     transaction, and then commits a decision that has more in sight (evaluation.go). It
 //     starts pending jobs that no claim starts, applies the deadlines of jobs and steps

@@ -291,10 +291,8 @@ func (b *bell) ring() {
 // begin returns a transaction, which committed ends. made is about how many jobs it will
 // create.
 func (e *Engine) begin(q *store.Query, f *store.Facts, made int) *tx {
-	t := newTx(q, f, made)
-	l := e.entryPool.take()
+	t := newTx(q, f, made, e.entryPool.take())
 	t.known, t.salt = e.defs.Known, e.cfg.Salt
-	t.entries, t.drafts, t.counted, t.seals, t.salts = l.entries, l.drafts, l.counted, l.seals, l.salts
 	return t
 }
 
@@ -389,8 +387,12 @@ func (e *Engine) committed(t *tx) {
 
 // recycle keeps the lists of a finished transaction for another one.
 func (e *Engine) recycle(t *tx) {
-	e.entryPool.put(list{t.entries, t.drafts, t.counted, t.seals, t.salts})
-	t.entries, t.drafts, t.counted, t.seals, t.salts = nil, nil, nil, nil, nil
+	e.entryPool.put(list{
+		entries: t.entries, drafts: t.drafts, counted: t.counted, seals: t.seals, salts: t.salts,
+		jobs: t.heldJobs, steps: t.heldSteps, touchedJobs: t.journal.jobs, touchedSteps: t.journal.steps,
+	})
+	t.entries, t.drafts, t.counted, t.seals, t.salts, t.heldJobs, t.heldSteps = nil, nil, nil, nil, nil, nil, nil
+	t.jobs, t.steps, t.ofJob, t.journal = nil, nil, nil, journal{}
 }
 
 // marked requests the evaluation of a marked job, now or when the mark is due, and reports
@@ -473,5 +475,10 @@ func (e *Engine) decision(t *tx, job rowkey.Job, answers decide.Answers) (*decid
 
 // decisionBy returns a Decision for a job that has this definition.
 func (e *Engine) decisionBy(t *tx, job rowkey.Job, def *workflow.Definition, answers decide.Answers) *decide.Decision {
-	return &decide.Decision{Definition: def, JobTx: jobTx{e: e, t: t, key: job}, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
+	d := &struct { // one allocation
+		decide.Decision
+		job jobTx
+	}{job: jobTx{e: e, t: t, key: job}}
+	d.Decision = decide.Decision{Definition: def, JobTx: &d.job, Now: t.now, Jitter: e.cfg.Jitter, Answers: answers}
+	return &d.Decision
 }

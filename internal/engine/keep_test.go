@@ -122,7 +122,7 @@ func TestKeyErrors(t *testing.T) {
 		"reused": {store.Answer{RequestHash: [32]byte{1}}, link.ErrKeyReused, pawl.Invalid},
 		"held":   {store.Answer{Held: true}, link.ErrKeyHeld, pawl.Conflict},
 	} {
-		tx := newTx(&store.Query{Keys: []store.IdempotencyKey{key}}, &store.Facts{Keys: map[store.IdempotencyKey]*store.Answer{key: &tt.answer}}, 0)
+		tx := newTx(&store.Query{Keys: []store.IdempotencyKey{key}}, &store.Facts{Keys: map[store.IdempotencyKey]*store.Answer{key: &tt.answer}}, 0, list{})
 		if _, done, err := tx.replay(key, [32]byte{2}); done || !errors.Is(err, tt.is) || pawl.KindOf(err) != tt.kind {
 			t.Errorf("%s: %t, %v", name, done, err)
 		}

@@ -42,6 +42,8 @@ type tx struct {
 	tokens    map[rowkey.Token]*held[pawl.Token]
 	pauses    map[rowkey.QueuePause]*held[pawl.QueuePause]
 	webhooks  map[rowkey.Webhook]*held[pawl.Webhook]
+	heldJobs  []held[pawl.Job] // those of the facts
+	heldSteps []held[pawl.Step]
 	ofJob     map[rowkey.Job]*held[pawl.Step] // first of the linked list of a job's steps in sight, newest first
 	room      room
 
@@ -127,16 +129,19 @@ func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
 	return nil, &need{[]rowkey.Definition{key}}
 }
 
-// newTx returns a transaction on the facts of a query. made is about how many jobs it will create.
-func newTx(q *store.Query, f *store.Facts, made int) *tx {
+// newTx returns a transaction on the facts of a query, which uses l. made is about how many jobs it
+// will create.
+func newTx(q *store.Query, f *store.Facts, made int, l list) *tx {
 	t := &tx{
 		facts: f, asked: asked{q: q}, now: f.Now,
 		jobs:    make(map[rowkey.Job]*held[pawl.Job], len(f.Jobs)+made),
 		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)+made),
 		workers: make(map[rowkey.Worker]*held[pawl.Worker], len(f.Workers)),
 		ofJob:   make(map[rowkey.Job]*held[pawl.Step], len(f.Jobs)+made),
+		entries: l.entries, drafts: l.drafts, counted: l.counted, seals: l.seals, salts: l.salts,
+		journal: journal{jobs: l.touchedJobs, steps: l.touchedSteps},
 	}
-	jobs, steps := make([]held[pawl.Job], 0, len(f.Jobs)), make([]held[pawl.Step], 0, len(f.Steps))
+	jobs, steps := slices.Grow(l.jobs, len(f.Jobs)), slices.Grow(l.steps, len(f.Steps)) // they do not move from here on
 	for k, j := range f.Jobs {
 		jobs = append(jobs, held[pawl.Job]{record: j, was: j.Seq, loaded: [2]json.RawMessage{j.Inputs, j.Metadata}})
 		t.jobs[k] = &jobs[len(jobs)-1]
@@ -147,6 +152,7 @@ func newTx(q *store.Query, f *store.Facts, made int) *tx {
 		t.steps[k] = h
 		t.link(h)
 	}
+	t.heldJobs, t.heldSteps = jobs, steps
 	for k, w := range f.Workers {
 		t.workers[k] = &held[pawl.Worker]{record: w, was: w.Seq}
 	}
@@ -181,6 +187,8 @@ func newTx(q *store.Query, f *store.Facts, made int) *tx {
 func (t *tx) open() {
 	t.command++
 	t.fault = nil
+	clear(t.journal.jobs) // the next command may touch fewer, and what is pooled keeps nothing alive
+	clear(t.journal.steps)
 	t.journal = journal{
 		jobs: t.journal.jobs[:0], steps: t.journal.steps[:0], workers: t.journal.workers[:0],
 		madeJobs: t.journal.madeJobs[:0], madeSteps: t.journal.madeSteps[:0], madeWorkers: t.journal.madeWorkers[:0],

@@ -58,6 +58,9 @@ func (s *unreadableSteps) met(worker rowkey.Worker, n int, skipped bool) (more b
 // cannot be claimed here; it then stays in its queue, which is logged once. It also returns
 // nil if the definition must be read first; the whole claim is then made again.
 func (c *claim) decision(t *tx, k pawl.StepKey) *decide.Decision {
+	if c.last != nil && c.lastJob == k.Job {
+		return c.last
+	}
 	j := t.job(k.Job)
 	if j != nil && c.broken[j.Definition] {
 		c.unreadableSteps++
@@ -67,6 +70,7 @@ func (c *claim) decision(t *tx, k pawl.StepKey) *decide.Decision {
 	var n *need
 	switch {
 	case err == nil:
+		c.last, c.lastJob = d, k.Job
 		return d
 	case errors.As(err, &n):
 		c.needs = append(c.needs, n.definitions...)

@@ -168,6 +168,9 @@ type claim struct {
 	needs           []rowkey.Definition        // definitions that are not in memory
 	unreadableSteps int                        // rows skipped because they cannot be read
 	broken          map[rowkey.Definition]bool // definitions that cannot be read
+
+	last    *decide.Decision // the newest decision: mostly, the next step is of the same job
+	lastJob rowkey.Job
 }
 
 func (c *claim) prepare(ctx context.Context) (err error) {
@@ -190,6 +193,8 @@ func (c *claim) query(q *store.Query) {
 
 func (c *claim) decide(t *tx) error {
 	c.assigned, c.passed, c.moved, c.unreadableSteps, c.broken, c.needs = c.assigned[:0], false, false, t.facts.Unreadable, make(map[rowkey.Definition]bool), nil
+	c.last = nil
+	defer func() { c.last = nil }() // else it would keep the facts alive as long as the claim
 	facts := new(store.ClaimFacts)
 	if !c.skipQueue {
 		facts = &t.facts.Claims[t.claims]

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -290,13 +291,16 @@ func (r *reading) claimedStep(c *cursor) *pawl.Step {
 	return s
 }
 
+// The bodies of a job that do not change in most transactions.
+type bodies struct{ inputs, metadata json.RawMessage }
+
 // withBodies adds a job, or adds the bodies that came with it to the job that was read before.
 func (r *reading) withBodies(j *pawl.Job) {
 	key := j.Key()
-	if r.read[key] != nil {
+	if _, ok := r.read[key]; ok {
 		return
 	}
-	r.read[key] = &pawl.Job{Inputs: j.Inputs, Metadata: j.Metadata}
+	r.read[key] = bodies{j.Inputs, j.Metadata}
 	if known := r.Jobs[key]; known != nil {
 		known.Inputs, known.Metadata = j.Inputs, j.Metadata
 		return
@@ -307,15 +311,16 @@ func (r *reading) withBodies(j *pawl.Job) {
 // changed returns a job without unchanged bodies: they came with a claim, and need not be sent
 // back.
 func (r *reading) changed(j *pawl.Job) *pawl.Job {
-	stored := r.read[j.Key()]
-	if stored == nil {
+	stored, ok := r.read[j.Key()]
+	inputs, metadata := j.Inputs != nil && bytes.Equal(j.Inputs, stored.inputs), j.Metadata != nil && bytes.Equal(j.Metadata, stored.metadata)
+	if !ok || !inputs && !metadata {
 		return j
 	}
 	c := *j
-	if bytes.Equal(c.Inputs, stored.Inputs) {
+	if inputs {
 		c.Inputs = nil
 	}
-	if bytes.Equal(c.Metadata, stored.Metadata) {
+	if metadata {
 		c.Metadata = nil
 	}
 	return &c

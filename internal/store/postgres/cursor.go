@@ -95,9 +95,8 @@ func (c *cursor) place() (p place) {
 func (c *cursor) xid() xid { return xid(c.num()) }
 
 func (c *cursor) body() json.RawMessage {
-	if c.null() {
-		c.at++
-		return nil
+	if c.at < len(c.vals) && isQuoted(c.vals[c.at]) {
+		return json.RawMessage(c.text())
 	}
-	return json.RawMessage(c.text())
+	return c.blob()
 }

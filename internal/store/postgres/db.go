@@ -70,6 +70,7 @@ type DB struct {
 	life            context.Context // for work without a particular caller
 	die             context.CancelFunc
 	cache           rowCache
+	rooms           rooms
 	running         runningRows
 	fusedStatements fusedStatements
 	silence         time.Duration // see Config.Silence

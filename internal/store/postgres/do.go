@@ -37,8 +37,10 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 		}
 		defer db.cache.release(q.Jobs)
 	}
-	if r := db.cache.find(q); r != nil && ctx.Err() == nil {
-		if done, err := db.tryOptimistic(ctx, r, decide); done {
+	if r := db.cache.find(q, &db.rooms); r != nil && ctx.Err() == nil {
+		done, err := db.tryOptimistic(ctx, r, decide)
+		db.rooms.put(r.room)
+		if done {
 			return err
 		}
 	}
@@ -58,8 +60,15 @@ func (db *DB) transact(ctx context.Context, q *store.Query, decide func(*store.F
 		return false, err
 	}
 	// If decide panics, the connection is released within a transaction; the pool then closes
-	// it.
+	// it. The room is not used again then.
 	defer conn.Release()
+	outdated, err = db.decideAndCommit(ctx, conn, facts, decide)
+	db.rooms.put(facts.room)
+	return outdated, err
+}
+
+// decideAndCommit ends the transaction that has read the facts.
+func (db *DB) decideAndCommit(ctx context.Context, conn *pgxpool.Conn, facts *reading, decide func(*store.Facts) (*store.Changes, error)) (outdated bool, err error) {
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
 		db.rollback(ctx, conn)

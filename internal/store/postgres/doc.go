@@ -39,7 +39,8 @@
 //   - statement (pipe.go) is SQL that a connection prepares with its first call. pipe sends
 //     several in one round trip. cursor reads results in binary form, by column order.
 //   - reading holds the Facts of a query and the versions of its rows; writing holds
-//     Changes in the form that the server accepts.
+//     Changes in the form that the server accepts. Both use a room (room.go), whose memory
+//     the next transaction uses again.
 //   - session (session.go) is the connection that holds the advisory locks by which others
 //     see that this process lives, and sends its beats. It never waits behind a transaction.
 //   - wire sends hints (NOTIFY) after commits, and the listener receives those of others

@@ -262,7 +262,7 @@ func (j *joined) write(ch *store.Changes) error {
 		more []any
 	}{
 		{newJobs, jobs, nil}, {newSteps, steps, nil}, {setSteps, moved, []any{int64(len(ch.Steps))}},
-		{newEntries, packedRows(packed, false), nil}, {setAnswers, answers, nil}, {dropKeys, unused, nil},
+		{newEntries, packedRows(nil, packed, false), nil}, {setAnswers, answers, nil}, {dropKeys, unused, nil},
 	} {
 		if w.len() == 0 {
 			continue

@@ -110,14 +110,15 @@ type narrowRows struct {
 	cached bool
 }
 
-func (l *narrow) collect(cached bool, n int) narrowRows {
-	switch {
-	case cached && n <= oneByOne:
-		return narrowRows{collectFlat(l.knownColumns, 1), l, true} // mostly
-	case cached:
-		return narrowRows{collect(l.knownColumns, n), l, true}
+func (l *narrow) collect(room *room, cached bool, n int) narrowRows {
+	r := &rows{spec: l.readColumns, room: room, hint: n}
+	if cached {
+		r.spec = l.knownColumns
 	}
-	return narrowRows{collect(l.readColumns, n), l, false}
+	if cached && n <= oneByOne {
+		r.flat, r.hint = true, 1 // mostly
+	}
+	return narrowRows{r, l, cached}
 }
 
 // at begins a row: its place, or its version.
@@ -154,7 +155,7 @@ func (l *narrowOf[R]) add(w *writing, r narrowRows, f *foundRow[R], u store.Upda
 func (r *reading) foundJob(c *cursor) *pawl.Job {
 	j, at := jobTable.read(c), c.place()
 	if r.jobs[j.Key()] == nil {
-		r.jobs[j.Key()] = &foundRow[pawl.Job]{was: *j, place: at}
+		r.jobs[j.Key()] = r.room.job(foundRow[pawl.Job]{was: *j, place: at})
 	}
 	return j
 }
@@ -162,7 +163,7 @@ func (r *reading) foundJob(c *cursor) *pawl.Job {
 func (r *reading) foundStep(c *cursor) *pawl.Step {
 	s, at := stepTable.read(c), c.place()
 	if f := r.steps[s.StepKey]; f == nil || !f.cached {
-		r.steps[s.StepKey] = &foundRow[pawl.Step]{was: *s, place: at}
+		r.steps[s.StepKey] = r.room.step(foundRow[pawl.Step]{was: *s, place: at})
 	}
 	return s
 }
@@ -182,7 +183,7 @@ func (w *writing) moveSomeJobs(f *reading, updates []store.Update[*pawl.Job]) (o
 		return nil
 	}
 	isCached := f.jobs[updates[0].Record.Key()].cached
-	moved, counted := moveJobs.collect(isCached, len(updates)), countJobs.collect(isCached, len(updates))
+	moved, counted := moveJobs.collect(w.room, isCached, len(updates)), countJobs.collect(w.room, isCached, len(updates))
 	apart := f.countedApart(updates, isCached)
 	for _, u := range updates {
 		u.Record = f.changed(u.Record)
@@ -258,8 +259,8 @@ func (w *writing) moveSomeSteps(f *reading, updates []store.Update[*pawl.Step]) 
 		return nil
 	}
 	isCached := f.steps[updates[0].Record.StepKey].cached
-	taken, ended := takeSteps.collect(isCached, len(updates)), endSteps.collect(isCached, len(updates))
-	moved, spread := moveSteps.collect(isCached, min(len(updates), fewRows)), spreadSteps.collect(isCached, 1)
+	taken, ended := takeSteps.collect(w.room, isCached, len(updates)), endSteps.collect(w.room, isCached, len(updates))
+	moved, spread := moveSteps.collect(w.room, isCached, min(len(updates), fewRows)), spreadSteps.collect(w.room, isCached, 1)
 	few := len(updates) <= fewRows && !(isCached && len(updates) <= oneByOne)
 	for _, u := range updates {
 		key := u.Record.StepKey

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -110,10 +111,7 @@ func (w *writing) verifyTheJobs(f *reading) {
 		return
 	}
 	r := collect(verifyOne, len(f.jobs))
-	for _, key := range slices.Sorted(maps.Keys(f.jobs)) {
-		if !f.jobs[key].cached {
-			continue
-		}
+	for _, key := range slices.Sorted(unverified(f.jobs)) {
 		r.xid(f.jobs[key].xid)
 		r.num(int64(key))
 	}
@@ -125,15 +123,23 @@ func (w *writing) verifyTheSteps(f *reading) {
 		return
 	}
 	r := collect(verifyStep, len(f.steps))
-	for _, key := range slices.SortedFunc(maps.Keys(f.steps), pawl.StepKey.Compare) {
-		if !f.steps[key].cached {
-			continue
-		}
+	for _, key := range slices.SortedFunc(unverified(f.steps), pawl.StepKey.Compare) {
 		r.xid(f.steps[key].xid)
 		r.num(int64(key.Job))
 		r.num(int64(key.Ord))
 	}
 	w.verify(verifySteps, r)
+}
+
+// unverified returns the keys of cached rows that no update has verified: mostly very few.
+func unverified[K comparable, R any](found map[K]*foundRow[R]) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for key, f := range found {
+			if f.cached && !yield(key) {
+				return
+			}
+		}
+	}
 }
 
 func (w *writing) verify(s *statement, r *rows) {

@@ -64,7 +64,7 @@ func (p *pair) keep(f *store.Facts, d *draft) {
 	d.moveJob(f.Jobs[p.job.Key()], lifecycle.JobRunning, lifecycle.JobPause)
 }
 
-func (p *pair) knows(db *DB) bool { return db.cache.find(p.q) != nil }
+func (p *pair) knows(db *DB) bool { return db.cache.find(p.q, &db.rooms) != nil }
 
 // TestOptimisticSeesWhatOthersWrote (K5): a transaction that decides on what is known
 // decides anew when any row of its query has been changed by another process, whether

@@ -120,7 +120,7 @@ type reading struct {
 	q           *store.Query
 	order       []*pawl.Step // as locked, by key
 	groups      []*claimGroup
-	read        map[rowkey.Job]*pawl.Job // the bodies of jobs, as they are stored
+	read        map[rowkey.Job]bodies // of jobs that came with a claim, as they are stored
 	jobs        map[rowkey.Job]*foundRow[pawl.Job]
 	claimCursor func(routes []rowkey.Route) *claimCursor
 	steps       map[pawl.StepKey]*foundRow[pawl.Step]
@@ -129,11 +129,12 @@ type reading struct {
 	later       []cachedStep      // these
 	optimistic  bool              // from cached rows: nothing was read, and nothing is locked
 	recalled    bool              // the jobs and steps that are named are from cached rows, and are not locked
+	room        *room             // nil: what it needs is allocated
 	keysTaken   pgconn.CommandTag // empty until the keys are taken
 }
 
 func newReading(q *store.Query) *reading {
-	return &reading{q: q, read: map[rowkey.Job]*pawl.Job{}, jobs: map[rowkey.Job]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[rowkey.Worker]xid{}, Facts: &store.Facts{
+	return &reading{q: q, read: map[rowkey.Job]bodies{}, jobs: map[rowkey.Job]*foundRow[pawl.Job]{}, steps: map[pawl.StepKey]*foundRow[pawl.Step]{}, workers: map[rowkey.Worker]xid{}, Facts: &store.Facts{
 		Keys: map[store.IdempotencyKey]*store.Answer{}, Pools: map[store.Pool]int{}, Versions: map[pawl.WorkflowName]*pawl.Version{},
 		Schedules: map[rowkey.Schedule]*pawl.Schedule{}, Tokens: map[rowkey.Token]*pawl.Token{}, Limits: map[pawl.WorkflowName]*pawl.Quota{}, Pauses: map[rowkey.QueuePause]*pawl.QueuePause{}, Webhooks: map[rowkey.Webhook]*pawl.Webhook{}, Signals: map[rowkey.Job][]*pawl.Signal{}, Untaken: map[rowkey.Job]store.Untaken{},
 		Workers: map[rowkey.Worker]*pawl.Worker{}, Turns: map[rowkey.Worker]store.Turn{}, Jobs: map[rowkey.Job]*pawl.Job{},
@@ -146,6 +147,7 @@ func newReading(q *store.Query) *reading {
 // read begins a transaction and reads what q asks for, in one round trip.
 func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
 	r := newReading(q)
+	r.room = db.rooms.take()
 	r.claimCursor, r.ahead = db.lookback.claimCursor, db.cache.unread(q)
 	db.cache.recall(r)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}

@@ -74,24 +74,43 @@ func besideClaims(q *store.Query) bool {
 }
 
 // find returns the facts for a query from the cache, or nil if the cache is not sufficient.
-// The records are copies.
-func (c *rowCache) find(q *store.Query) *reading {
-	if !plainly(q) {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // they differ after a host was suspended
-	if max(age, byWall.Abs()) > clockAge {
+// The records are copies. The reading has a room.
+func (c *rowCache) find(q *store.Query, l *rooms) *reading {
+	if !plainly(q) || !c.timely() {
 		return nil
 	}
 	r := newReading(q)
-	r.optimistic, r.Now = true, c.now+age.Microseconds()
-	if c.findJobs(r) && c.findSteps(r) && c.findWaiting(r) && c.findWorkers(r) {
-		r.sortWaiting()
-		return r
+	r.room = l.take()
+	if !c.fill(r) {
+		l.put(r.room)
+		return nil
 	}
-	return nil
+	r.sortWaiting()
+	return r
+}
+
+// timely reports whether the cache knows the database's clock.
+func (c *rowCache) timely() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.clock()
+	return ok
+}
+
+// clock returns the database's clock, and whether it was heard recently enough.
+func (c *rowCache) clock() (now int64, ok bool) {
+	age, byWall := time.Since(c.at), time.Since(c.at.Round(0)) // they differ after a host was suspended
+	return c.now + age.Microseconds(), max(age, byWall.Abs()) <= clockAge
+}
+
+// fill reports whether the cache has all that a query asks for, and puts it into the reading.
+func (c *rowCache) fill(r *reading) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.Now, r.optimistic = c.clock(); !r.optimistic {
+		return false
+	}
+	return c.findJobs(r) && c.findSteps(r) && c.findWaiting(r) && c.findWorkers(r)
 }
 
 // recall puts the jobs and steps of a query with claims into a reading, if the cache has all of
@@ -130,14 +149,18 @@ func (c *rowCache) findJobs(r *reading) bool {
 			continue
 		}
 		j := c.jobs[key]
-		if j == nil || j.row == nil || time.Since(j.contested) < distrustFor {
+		if j == nil || j.row == nil || j.distrusted() {
 			return false
 		}
 		row := *j.row
 		r.Jobs[key] = &row
-		r.jobs[key] = &foundRow[pawl.Job]{xid: j.xid, cached: true, was: row}
+		r.jobs[key] = r.room.job(foundRow[pawl.Job]{xid: j.xid, cached: true, was: row})
 	}
 	return true
+}
+
+func (j *cachedJob) distrusted() bool {
+	return !j.contested.IsZero() && time.Since(j.contested) < distrustFor
 }
 
 func (c *rowCache) findSteps(r *reading) bool {
@@ -164,7 +187,7 @@ func (c *rowCache) findSteps(r *reading) bool {
 func (r *reading) know(s *cachedStep) *pawl.Step {
 	row := s.row
 	r.Steps[row.StepKey] = &row
-	r.steps[row.StepKey] = &foundRow[pawl.Step]{xid: s.xid, cached: true, was: row}
+	r.steps[row.StepKey] = r.room.step(foundRow[pawl.Step]{xid: s.xid, cached: true, was: row})
 	return &row
 }
 

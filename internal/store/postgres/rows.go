@@ -17,7 +17,9 @@ var arrayOID = map[string]uint32{"bool": 16, "bytea": 17, "bigint": 20, "text": 
 // per column, whatever the number of rows. Values are added in the order of the columns.
 type rows struct {
 	spec []column
+	room *room   // nil: it allocates
 	hint int     // expected number of rows
+	more int     // expected bytes of the column of that name in a row
 	cols []array // nil until the first value: many statements have no rows
 	at   int
 	flat bool // few rows, each value a parameter: one array holds them all
@@ -35,32 +37,36 @@ const arrayHeader = 20
 
 func collect(cs []column, n int) *rows { return &rows{spec: cs, hint: n} }
 
-// collectFlat collects rows whose values are parameters of their own.
-func collectFlat(cs []column, n int) *rows { return &rows{spec: cs, hint: n, flat: true} }
-
 // open allocates the columns, which share one block.
 func (r *rows) open() {
 	size := 0
 	if r.flat {
 		for _, c := range r.spec {
-			size += r.hint * width(c)
+			size += r.hint * r.width(c)
 		}
-		r.cols = []array{{buf: make([]byte, 0, size)}}
+		r.cols = []array{{buf: r.room.bytes(size)[:0]}}
 		return
 	}
 	for _, c := range r.spec {
-		size += arrayHeader + r.hint*width(c)
+		size += arrayHeader + r.hint*r.width(c)
 	}
-	block := make([]byte, size)
+	block := r.room.bytes(size)
 	r.cols = make([]array, len(r.spec))
 	for i, c := range r.spec {
-		n := arrayHeader + r.hint*width(c)
+		n := arrayHeader + r.hint*r.width(c)
 		r.cols[i] = array{oid: arrayOID[c.typ], buf: block[:arrayHeader:n]}
 		block = block[n:]
 	}
 }
 
 // width returns the approximate size of an element in bytes, with its length.
+func (r *rows) width(c column) int {
+	if c.name == more {
+		return r.more
+	}
+	return width(c)
+}
+
 func width(c column) int {
 	switch c.typ {
 	case "bigint":
@@ -71,9 +77,6 @@ func width(c column) int {
 		return 5
 	case "tid":
 		return 10
-	}
-	if c.name == more {
-		return 900
 	}
 	return 20
 }
@@ -193,6 +196,7 @@ func (a *array) null() {
 func (a *array) finish() []byte {
 	h := a.buf[:arrayHeader]
 	binary.BigEndian.PutUint32(h, 1)
+	binary.BigEndian.PutUint32(h[4:], 0)
 	if a.nulls {
 		binary.BigEndian.PutUint32(h[4:], 1)
 	}
@@ -315,8 +319,10 @@ func plain(b []byte) bool {
 	return bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) && !bytes.HasPrefix(b, []byte(quoted))
 }
 
+func isQuoted(b []byte) bool { return len(b) > 0 && b[0] == quoted[0] }
+
 func original(b []byte) (string, error) {
-	if len(b) == 0 || b[0] != quoted[0] {
+	if !isQuoted(b) {
 		return string(b), nil
 	}
 	s, err := strconv.Unquote(string(b[1:]))

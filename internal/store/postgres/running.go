@@ -108,7 +108,7 @@ type holding struct {
 // running adds work that starts: which worker gets a step, and which jobs start without one. A
 // worker that has just held a step of the job is in a row with it.
 func (w *writing) running(f *reading, ch *store.Changes) {
-	held := make(map[holding]bool)
+	held := make(map[holding]bool, len(ch.Steps))
 	for _, u := range ch.Steps {
 		if found := f.steps[u.Record.StepKey]; found != nil && found.was.State == lifecycle.StepInProgress {
 			held[holding{found.was.Worker, u.Record.Job}] = true

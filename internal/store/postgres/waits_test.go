@@ -59,7 +59,7 @@ func (p *pair) wantWaiting(db *DB, q *store.Query, times int, want ...pawl.StepK
 }
 
 // knowsWaiting reports whether a handle would find what waits without reading.
-func (p *pair) knowsWaiting(db *DB) bool { return db.cache.find(p.waiting(10)) != nil }
+func (p *pair) knowsWaiting(db *DB) bool { return db.cache.find(p.waiting(10), &db.rooms) != nil }
 
 // TestWhatWaitsIsKnown (J7): a process that has written all that waits in a job reads nothing to
 // find it, also if it claims beside.
@@ -158,7 +158,7 @@ func TestMoreWaitThanAreKept(t *testing.T) {
 func (p *pair) late(q *store.Query, meanwhile func(), decide func(*store.Facts, *draft)) {
 	p.Helper()
 	db := p.a
-	facts := db.cache.find(q)
+	facts := db.cache.find(q, &db.rooms)
 	conn, err := db.pool.Acquire(p.Context())
 	if facts == nil && err == nil {
 		conn.Release()

@@ -27,6 +27,7 @@ func openOf(t testing.TB, url string, conns int) *DB {
 	if err != nil {
 		t.Fatal(err)
 	}
+	db.rooms.poison = poison
 	t.Cleanup(func() {
 		if err := db.pool.Ping(context.Background()); err == nil { // the test has not closed it, nor the server
 			checkLines(t, db)
@@ -34,6 +35,21 @@ func openOf(t testing.TB, url string, conns int) *DB {
 		db.Close()
 	})
 	return db
+}
+
+// poison fills what a room has held with values that no test expects.
+func poison(r *room) {
+	for i := range r.params.block {
+		r.params.block[i] = 0xaa
+	}
+	for i := range r.jobs.block {
+		f := &r.jobs.block[i]
+		f.xid, f.was.State = 0xdeadbeef, "POISON"
+	}
+	for i := range r.steps.block {
+		f := &r.steps.block[i]
+		f.xid, f.was.State = 0xdeadbeef, "POISON"
+	}
 }
 
 func fresh(t testing.TB) *DB { return freshOf(t, 0) }

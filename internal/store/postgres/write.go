@@ -36,6 +36,7 @@ var (
 // A writing is a set of changes in the form that the server accepts.
 type writing struct {
 	calls                     []call
+	room                      *room    // of the parameters
 	optimistic                bool     // no transaction was begun
 	fused                     bool     // it is one statement, which returns the stamp
 	values                    [][]byte // the parameters of the parts
@@ -47,7 +48,7 @@ type writing struct {
 
 // encode prepares the changes before anything is sent.
 func encode(f *reading, ch *store.Changes) (*writing, error) {
-	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic}
+	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic, room: f.room}
 	w.verifyTheWorkers(f)
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
@@ -221,7 +222,7 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 		}
 	}
 	rows := store.Pack(packed)
-	r := packedRows(rows, len(rows) <= fewEntries)
+	r := packedRows(w.room, rows, len(rows) <= fewEntries)
 	switch {
 	case !r.flat:
 		w.addRows(newEntries, r)
@@ -240,13 +241,21 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 }
 
 // packedRows collects rows of the trail of jobs and steps.
-func packedRows(packed []store.Packed, flat bool) *rows {
+func packedRows(room *room, packed []store.Packed, flat bool) *rows {
 	r := collect(trailColumns, len(packed))
-	r.flat = flat
+	r.room, r.flat, r.more = room, flat, 5+moreBytes(packed)/max(len(packed), 1) // with the length
 	for i := range packed {
 		r.entries(packed[i])
 	}
 	return r
+}
+
+// moreBytes returns how long the lists of rows are together.
+func moreBytes(packed []store.Packed) (n int) {
+	for i := range packed {
+		n += len(packed[i].More)
+	}
+	return n
 }
 
 func (w *writing) refusals(list []pawl.Refusal) {
