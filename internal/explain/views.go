@@ -199,11 +199,7 @@ func ownMove(e *audit.Entry) pawl.Transition {
 	return t
 }
 
-// eachStep calls f with the steps of a job, by ord; see stepPages.
-func (r *Reader) eachStep(ctx context.Context, job rowkey.Job, f func(s *pawl.Step, bare bool)) error {
-	return (&stepPages{store: r.store, job: job}).each(ctx, f)
-}
-
+// each calls f with the steps, by ord.
 func (p *stepPages) each(ctx context.Context, f func(s *pawl.Step, bare bool)) error {
 	for {
 		s, err := p.next(ctx)
