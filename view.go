@@ -88,7 +88,9 @@ type JobView struct {
 	HistoryOmitted int64                 `json:"state_history_omitted,omitempty"` // earlier moves that state_history leaves out: it has the last 1,000
 	AsOf           Timestamp             `json:"as_of,omitzero"`                  // of a job as it was: when
 
-	Sequence int64 `json:"-"` // rises with every move of the job and of its steps; 0 in a list, and of a job as it was
+	// Sequence rises with every move of the job and of its steps. Where the steps fill several
+	// pages, those of later pages may be newer. It is 0 in a list, and of a job as it was.
+	Sequence int64 `json:"-"`
 }
 
 // A StepView is a step as JSON shows it.

@@ -230,10 +230,10 @@ func TestWhatHadBetterWaitIsNotShared(t *testing.T) {
 	late, others := groups(1), groups(3)
 	c.mu.Lock()
 	c.free, c.admit = 3, func(_, batch []*group) int { return 1 - min(len(batch), 1) } // with other groups it does not go
-	c.queue, c.later = others[:1:1], late
+	c.queue, c.later = slices.Clone(others[:1]), slices.Clone(late)                    // what is taken is cleared
 	batch := c.take()
 	one, waits := c.free, len(c.later)
-	c.queue = others[1:]
+	c.queue = slices.Clone(others[1:])
 	rest := c.take()
 	none, left := c.free, len(c.queue)
 	c.mu.Unlock()

@@ -22,10 +22,10 @@ import (
 //
 // That holds because a slot is offered (Add, lend) only while the worker's bell has not
 // rung since its last scan of the queue began, nor is to ring soon (ringAfter), and only if that
-// scan found everything there was, and less than it asked for. If scans overlap, that is the newest one: the bell may have
-// been cleared for steps that only it sees. Until it has ended, nothing but its own commit may
-// offer slots. What an older scan leaves, the newest has seen or skipped because it was locked, or
-// the bell has rung for it since.
+// scan found everything there was, and less than it asked for. If scans overlap, that is the
+// newest one: the bell may have been cleared for steps that only it sees. Until it has ended,
+// nothing but its own commit may offer slots. What an older scan leaves, the newest has seen or
+// skipped because it was locked, or the bell has rung for it since.
 //
 // A commit of this process that leaves something in the queue rings the bell, which ends
 // the offer, before the callers of the commit return; hints of other processes ring it too.
@@ -379,7 +379,7 @@ func (s *offers) placed(worker rowkey.Worker, place, peers int) {
 	}
 }
 
-// hear rings the bells of as many workers as there are steps at once, and those of the others
+// hear rings at once the bells of as many workers as there are steps, and those of the others
 // after a pause, unless they scan the queue before: those that look first may be full or dead.
 func (s *offers) hear(h store.Hint) {
 	s.mu.Lock()
@@ -396,7 +396,7 @@ func (o *Slots) hear(h store.Hint) {
 	case away <= 0:
 		o.ringNow()
 	case !o.rung:
-		o.ringAfter(time.Duration(bits.Len(uint(away))+1) * headStart / 2)
+		o.ringAfter(min(time.Duration(bits.Len(uint(away))+1)*headStart/2, 2*headStart))
 	}
 }
 

@@ -158,11 +158,13 @@ func (r *Reader) ownHistory(ctx context.Context, w *store.WholeJob, v *pawl.JobV
 		return nil
 	}
 	after := int64(0)
-	for i := range w.Entries {
-		after = w.Entries[i].Sequence
-		_ = note(&w.Entries[i]) // it does not fail
+	if w.HasAllSteps() { // else steps were read after these entries
+		for i := range w.Entries {
+			after = w.Entries[i].Sequence
+			_ = note(&w.Entries[i]) // it does not fail
+		}
 	}
-	if !w.HasAllEntries() {
+	if after == 0 || !w.HasAllEntries() {
 		err = trail.EachEntryAfter(ctx, r.store, store.JobEntity(w.Job.Key()), after, note)
 	}
 	v.StateHistory, v.HistoryOmitted = own.list, own.omitted

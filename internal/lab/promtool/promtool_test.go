@@ -184,6 +184,7 @@ func checkObjects(t *testing.T, promtool, pawl string, served map[string]bool) {
 		return c
 	}
 	agent := serve(t, command("agent", "--s3", store.URL, "--state-dir", filepath.Join(dir, "state"), "--listen", address))
+	agent.scrape(t, "pawl_build_info") // it listens
 	load := serve(t, command("load", "run", file, "--agents", address, "--out", filepath.Join(dir, "result")))
 	check(t, promtool, load.scrape(t, "pawl_load_first_byte_seconds_count"), served)
 	check(t, promtool, agent.scrape(t, "pawl_agent_first_byte_seconds_count"), served)

@@ -209,6 +209,29 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// TestAHintOutlivesItsConnection: who listens notices nothing if the connection of the sender has
+// ended, and polls nothing, so the hint is sent on another one (T3).
+func TestAHintOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	other := open(t, db.cfg.URL)
+	heard := make(chan store.Topic, 100)
+	go other.Listen(t.Context(), func(h store.Hint) { heard <- h.Topic })
+	eventually(t, "the handle hears hints", other.Hears)
+	for _, topic := range []store.Topic{store.TopicMarks, store.TopicStops} {
+		db.Wake(0, topic)
+		select {
+		case got := <-heard:
+			if got != topic {
+				t.Errorf("heard %s, want %s", got, topic)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s was not heard", topic)
+		}
+		execute(t, other, "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = current_database() and query like 'select pg_notify%'")
+	}
+}
+
 // TestTrails: whole trails with their records, by job, step, worker, schedule (K6).
 func TestTrails(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,9 @@ import (
 
 const (
 	// wakeGap is the minimum time from one hint to the next: those in between are sent as one.
-	// What takes longer to send is followed by a pause as long: the server is busy.
+	// What takes longer to send is followed by a pause as long, up to mostGap: the server is busy.
 	wakeGap = time.Millisecond
+	mostGap = 10 * time.Millisecond
 
 	// wakeLimit bounds the sending of hints; what takes longer is dropped.
 	wakeLimit = 2 * time.Second
@@ -122,7 +123,7 @@ func (w *wire) send() {
 			w.db.log.Debug("hints were dropped", "error", err)
 		}
 		took := time.Since(begun)
-		gap.Reset(max(wakeGap-took, took))
+		gap.Reset(max(wakeGap-took, min(took, mostGap)))
 		select {
 		case <-w.done:
 		case <-gap.C:
@@ -130,18 +131,26 @@ func (w *wire) send() {
 	}
 }
 
-// notify sends what is pending, on a new connection if there is none.
-func (w *wire) notify(ctx context.Context, conn *pgx.Conn) (*pgx.Conn, error) {
+// notify sends what is pending, on a new connection if there is none, or if the present one turns
+// out to be broken: who listens has noticed nothing, and would wait.
+func (w *wire) notify(ctx context.Context, conn *pgx.Conn) (_ *pgx.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()
-	if conn == nil || conn.IsClosed() {
-		var err error
-		if conn, err = w.db.dial(ctx); err != nil {
-			return nil, err
+	var payloads []string
+	for known := conn != nil && !conn.IsClosed(); ; known = false {
+		if !known {
+			if conn, err = w.db.dial(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if payloads == nil {
+			payloads = w.take()
+		}
+		_, err = conn.Exec(ctx, "select pg_notify($1, p) from unnest($2::text[]) p", w.db.channel, payloads)
+		if err == nil || !known || !conn.IsClosed() {
+			return conn, err
 		}
 	}
-	_, err := conn.Exec(ctx, "select pg_notify($1, p) from unnest($2::text[]) p", w.db.channel, w.take())
-	return conn, err
 }
 
 func (w *wire) stop() {

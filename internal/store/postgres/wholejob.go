@@ -19,7 +19,7 @@ var (
 	wholeCount = &statement{"whole_count", countSteps}
 	wholeKin   = &statement{"whole_kin", "select " + names("", jobTable.plain) + fmt.Sprintf(" from job where parent = $1 and parent <> 0 order by id desc limit %d", store.MaxChildren)}
 	wholeSteps = &statement{"whole_steps", stepTable.page("ord", "select * from step where job = $1 and "+jobThere, store.ListPage)}
-	wholeTrail = &statement{"whole_trail", "select " + names("", trailColumns[1:]) + fmt.Sprintf(" from audit where job = $1 and ord = 0 order by seq limit %d", store.ListPage)}
+	wholeTrail = &statement{"whole_trail", "select " + names("", trailColumns) + fmt.Sprintf(" from audit where job = $1 and ord = 0 order by seq limit %d", store.ListPage)}
 )
 
 // WholeJob reads a job with what belongs to it in one round trip; see store.Views.
@@ -56,7 +56,7 @@ func (db *DB) wholeJob(ctx context.Context, key rowkey.Job) (*store.WholeJob, er
 	}, id)
 	p.add(wholeSteps, stepInto(func(s *pawl.Step) { w.Steps = append(w.Steps, s) }), id)
 	p.add(wholeTrail, func(c *cursor) {
-		if !page.Full() {
+		if c.num(); !page.Full() { // the job, by which a damaged row is named
 			c.entries(func(ord pawl.Ord, e audit.Entry) {
 				if ord == 0 {
 					page.Add(e)

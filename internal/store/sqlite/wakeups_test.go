@@ -105,6 +105,7 @@ func TestLeftFolders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	alive.senders.Wait() // for its sweep, since both would change what the other sees
 	old(alive.dir)
 
 	w := newWakeups("/some/file", 7, log)

@@ -12,6 +12,7 @@ import (
 func (db *DB) WholeJob(ctx context.Context, key rowkey.Job) (*store.WholeJob, error) {
 	var w *store.WholeJob
 	err := db.read(ctx, "read job", func(c *conn) error {
+		w = nil
 		job, err := db.jobIn(c, key)
 		if err != nil || job == nil {
 			return err
