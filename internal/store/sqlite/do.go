@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"sync"
 
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -48,12 +47,11 @@ func (db *DB) commit(c *conn, f *store.Facts, ch *store.Changes) error {
 	if err := write(c, f, ch); err != nil {
 		return translate("write", err)
 	}
-	// The cache takes over the changes while the disk is waited for. If the commit fails, it
-	// drops all of them.
-	var known sync.WaitGroup
-	defer known.Wait()
-	known.Go(func() { c.cache.committed(ch) })
-	return db.writer.commit()
+	if err := db.writer.commit(); err != nil {
+		return err
+	}
+	c.cache.committed(ch)
+	return nil
 }
 
 func (db *DB) count(c *store.Changes) {
