@@ -411,8 +411,8 @@ func TestClaimsOfOneTransactionTell(t *testing.T) {
 	})
 }
 
-// TestLoneRoutesOfOneTransaction: of two claims that share a route, and that both assume that a route
-// is alone, one is wrong; nothing is claimed twice, and a locked job is told of.
+// TestLoneRoutesOfOneTransaction: two claims of one transaction share a route, and both assume that a
+// route is alone, one of them in vain. Nothing is claimed twice, and a locked job is reported.
 func TestLoneRoutesOfOneTransaction(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
