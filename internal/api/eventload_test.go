@@ -125,8 +125,9 @@ func TestStalledReaders(t *testing.T) { // not parallel: it measures the heap
 			}
 		})
 	}
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": one}))
 	before, most := heap(), int64(0)
-	batch := text(map[string]any{"jobs": slices.Repeat([]any{map[string]any{"source": one}}, jobs)})
+	batch := text(map[string]any{"jobs": slices.Repeat([]any{map[string]any{"workflow": "one"}}, jobs)})
 	for range batches {
 		s.want(200, "POST", "/api/jobs/batch", batch)
 		most = max(most, heap()-before)

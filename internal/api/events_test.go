@@ -291,7 +291,8 @@ func TestStreamsAreCut(t *testing.T) {
 	if n := hub.Stats().Streams; n != 2 {
 		t.Fatalf("%d streams are open, want 2", n)
 	}
-	batch := text(map[string]any{"jobs": slices.Repeat([]any{map[string]any{"source": one}}, 500)})
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": one}))
+	batch := text(map[string]any{"jobs": slices.Repeat([]any{map[string]any{"workflow": "one"}}, 500)})
 	for hub.Stats().Streams > 1 && ctx.Err() == nil {
 		s.want(200, "POST", "/api/jobs/batch", batch)
 	}
