@@ -55,7 +55,9 @@ SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|steps|verify)$$
 
 CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) $(ON_DISK) internal/decide internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
 
-CHECKS = check-most check-vet check-sqlite check-disk check-engine check-decide check-scripts
+# The longest come first. Those of the engine and of the disk mostly wait, so three parts run at once on
+# two cores.
+CHECKS = check-most check-engine check-disk check-vet check-sqlite check-scripts check-decide
 check $(CHECKS): export PAWL_TEST_POSTGRES = none
 
 # The inner loop keeps temporary files in memory if 4 GiB are free there and TMPDIR is not set: it
@@ -67,7 +69,7 @@ ON_DISK = internal/load/workload
 # keeps those on the disk, too. So do these targets, whose databases are large.
 verify soak race: export TMPDIR := $(or $(TMPDIR),/tmp)
 
-# Two targets run at once. Where make can, it prints the output of a target in one piece.
+# Where make can, it prints the output of a target in one piece.
 SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 
 # failures runs a command and names in its last lines what failed: in the output of a hundred packages
@@ -87,13 +89,13 @@ demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml
 
 check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without PostgreSQL and the race detector
-	@$(call failures,$(MAKE) -j2 $(SYNC) $(CHECKS))
+	@$(call failures,$(MAKE) -j3 $(SYNC) $(CHECKS))
 
 check-vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 
-check-most: # the longest, so it comes first
+check-most:
 	$(IN_MEMORY) $(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(call subtests,postgres)' $(CHECKED)
 
 check-disk:
@@ -103,7 +105,7 @@ check-sqlite:
 	$(IN_MEMORY) $(GO) test -vet=off -skip '$(SQLITE_LARGE)' ./internal/store/sqlite
 
 check-engine:
-	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
+	$(IN_MEMORY) $(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
 
 check-decide:
 	$(GO) test -vet=off -skip ReadSetsAreNotTooLarge ./internal/decide -twin.cases 2000
