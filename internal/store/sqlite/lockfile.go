@@ -23,9 +23,6 @@ const maxFileName = 200
 // takes its lock for a moment.
 const lookers = 5
 
-// waitingFile is the file that processes waiting to write lock, shared.
-const waitingFile = "waiting.queue"
-
 // fileHolds are lock files in a folder. The kernel frees the locks of a process
 // that dies, however it dies.
 type fileHolds struct {
@@ -40,7 +37,6 @@ func newFileHolds(dir string, database fs.FileInfo, clock func() time.Time) (*fi
 	if err := lockFolder(dir, database); err != nil {
 		return nil, err
 	}
-	_ = private.Create(filepath.Join(dir, waitingFile), h.mode) // see enter
 	return h, nil
 }
 
@@ -137,20 +133,4 @@ func (h *fileHolds) alive(name string) (held bool, beat time.Time, err error) {
 		return false, time.Time{}, nil
 	}
 	return !free, info.ModTime(), errors.Join(err, lock.Close())
-}
-
-// enter announces that this process waits to write. If that fails, the process only waits
-// longer.
-func (h *fileHolds) enter() (leave func()) {
-	lock := flock.New(filepath.Join(h.dir, waitingFile))
-	lock.TryRLock()
-	return func() { lock.Close() }
-}
-
-// others reports whether another process waits to write.
-func (h *fileHolds) others() bool {
-	lock := flock.New(filepath.Join(h.dir, waitingFile))
-	free, err := lock.TryLock()
-	lock.Close()
-	return !free && err == nil
 }
