@@ -77,7 +77,7 @@ SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 failures = mkdir -p bin && rm -f bin/$@.passed && { $(1) 2>&1 && touch bin/$@.passed; } | tee -i bin/$@.log; \
 	rm bin/$@.passed 2>/dev/null || { echo "What failed (the whole output is in bin/$@.log):"; grep -E '^ *--- FAIL|^FAIL.|^panic:|\*\*\* \[' bin/$@.log; exit 1; }
 
-.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed peers-http supervisors chaos soak clean
+.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure test-modules race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed peers-http supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -124,13 +124,20 @@ test-most: # by far the longest, so it prints as it goes
 	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off $(PACKAGES_AT_ONCE) -timeout 40m $(OTHERS)
 
 test-rest:
-	@$(MAKE) $(SYNC) test-pure
+	@$(MAKE) $(SYNC) test-pure test-modules
 
 test-pure:
 	$(GO) test -vet=off $(addprefix ./,$(PURE) $(BUBBLES))
 	$(GO) test -vet=off -run RandomRequests ./internal/api -random.requests 20000
 	$(GO) test $(RACE) -vet=off -run Concurrent ./workflow
 	$(GO) test $(RACE) -vet=off -run 'Example|(Memory|File)Journal' ./supervisor
+
+# The modules of the benchmarks, which need what Pawl is held against. TestFronts builds Temporal's server
+# and River UI; `make verify` runs it.
+test-modules:
+	$(WITH_POSTGRES) $(GO) test -C internal/lab/peers -vet=off -skip '^TestFronts$$' .
+	$(GO) test -C internal/lab/peers/sqlite -vet=off .
+	$(GO) test -C internal/lab/supervisors -vet=off .
 
 race: ## the same at full length, the race detector on everything; an hour, and fail without a C compiler
 	$(WITH_POSTGRES) $(GO) test -race -tags full -timeout 120m ./...
@@ -150,7 +157,7 @@ generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/apidoc
 	cd proto && npx --yes @bufbuild/buf@1.73.0 generate
 
-verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of
+verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of; builds Temporal and River UI for a test
 	$(WITH_POSTGRES) $(GO) test ./internal/engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m
 	$(WITH_POSTGRES) $(GO) test ./internal/engine -run InstancesVerify -instances 100000 -timeout 60m
 	$(WITH_POSTGRES) $(GO) test ./internal/engine -run ManyThatWait -waiting 1000000 -timeout 60m
@@ -161,6 +168,7 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(GO) test ./internal/load/controller -run FlatProcesses -flat.count 5000000000 -timeout 60m
 	$(GO) test ./internal/crew -run Hammer -hammer.time 60s -hammer.processes 16
 	$(GO) test -tags generated ./internal/lab/generated
+	$(WITH_POSTGRES) $(GO) test -C internal/lab/peers -run '^TestFronts$$' -timeout 60m .
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./internal/programs/spec -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x
