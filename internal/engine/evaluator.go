@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -360,6 +361,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	var due scan
 	var pages pages // of pending jobs, which may still find no worker
 	log := trouble.New(v.e.log, "looking for work failed; it is tried again", "looking for work succeeds again")
+	burials := trouble.New(v.e.log, "a dead worker could not be released; it is tried again", "dead workers are released again")
 	for {
 		select {
 		case <-ctx.Done():
@@ -392,7 +394,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		} else {
 			took := answered.Sub(begun)
 			judge.Heard(agenda.Now, begun, answered)
-			v.reap(ctx, judge, agenda.Living, begun, answered)
+			v.reap(ctx, judge, agenda.Living, begun, answered, burials)
 			more := due.note(q, agenda)
 			wait = v.until(agenda, v.deal(ctx, agenda), more)
 			if pages.more(agenda.Pending, time.Now()) {
@@ -573,21 +575,27 @@ func (v *evaluator) maintain(ctx context.Context, r *rounds) {
 }
 
 // reap releases the steps of dead workers, if the scan has reported the living ones.
-func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Report, asked, answered time.Time) {
-	if r != nil {
-		v.bury(ctx, judge.Look(r, asked, answered))
+func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Report, asked, answered time.Time, log *trouble.Log) {
+	if r == nil {
+		return
+	}
+	if err := v.bury(ctx, judge.Look(r, asked, answered)); ctx.Err() == nil {
+		log.Note(err)
 	}
 }
 
-func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
+// bury releases the steps of dead workers. Those of which that failed are found again by the next scan.
+func (v *evaluator) bury(ctx context.Context, dead []health.Death) error {
+	var errs []error
 	for _, d := range dead {
 		r := &release{worker: d.Worker, note: decide.Note{Reason: d.Reason(), Metadata: endNote(d)},
 			end: d.Cause != health.Ended, judged: true, interrupt: !d.Counts, quiet: d.Quiet}
 		err := v.e.release(ctx, r, func() error { return v.e.committer.one(ctx, r) })
-		if err != nil && pawl.KindOf(err) != pawl.Conflict && ctx.Err() == nil {
-			v.e.log.Error("a dead worker could not be released; it is tried again", "worker", d.Worker, "error", err)
+		if err != nil && pawl.KindOf(err) != pawl.Conflict {
+			errs = append(errs, fmt.Errorf("worker %d: %w", d.Worker, err))
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // evaluate processes everything marked in a job, and starts the job if it is pending.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,9 +12,11 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -140,4 +143,37 @@ func outageOf(t *testing.T, name string, fail func(p *faultyStore, first rowkey.
 			t.Fatalf("two tries in one round, at %s", s.tries[i])
 		}
 	}
+}
+
+// TestADeadWorkerDuringAnOutage: while nothing can be written, a dead worker is released by no scan, which is
+// logged once and not by each; the first scan after that releases it.
+func TestADeadWorkerDuringAnOutage(t *testing.T) { // T7
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var logged bytes.Buffer
+		s := &faultyStore{Store: db}
+		e := New(Config{Store: s, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+		w, die, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1}, Actor: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.set(false, true, 0)
+		die()
+		time.Sleep(30 * time.Second)
+		s.set(false, false, 0)
+		time.Sleep(5 * time.Second)
+		after, err := db.Worker(t.Context(), w.Key())
+		if err != nil || after.State != lifecycle.WorkerTerminated {
+			t.Errorf("the worker is %+v, %v; want it ended", after, err)
+		}
+		e.Close()
+		if failed, over := strings.Count(logged.String(), "a dead worker could not be released"), strings.Count(logged.String(), "dead workers are released again"); failed != 1 || over != 1 {
+			t.Errorf("logged %d times that it failed, and %d times that this is over: want 1 each\n%s", failed, over, logged.String())
+		}
+	})
 }
