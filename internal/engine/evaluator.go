@@ -266,9 +266,10 @@ func (v *evaluator) waitIn(ctx context.Context, pool rowkey.Pool) (waiting []row
 	return waiting, err
 }
 
-// work evaluates jobs until ctx ends.
+// work evaluates jobs until ctx ends. That the database is unavailable is the fault of none of them.
 func (v *evaluator) work(ctx context.Context, r *rounds) {
 	defer context.AfterFunc(ctx, v.rouse)()
+	outage := trouble.New(v.e.log, "jobs could not be evaluated; they are looked at again", "jobs are evaluated again")
 	for {
 		job, start, found, ok := v.next(ctx)
 		if !ok {
@@ -277,7 +278,11 @@ func (v *evaluator) work(ctx context.Context, r *rounds) {
 		r.begin()
 		err := v.try(ctx, job, start, found)
 		r.end(ctx, err)
-		if err != nil && ctx.Err() == nil && (!store.Unreadable(err) || v.e.unreadableSteps.faults.New(fmt.Sprint(job, err))) {
+		switch {
+		case ctx.Err() != nil:
+		case err == nil || pawl.KindOf(err) == pawl.Unavailable:
+			outage.Note(err)
+		case !store.Unreadable(err) || v.e.unreadableSteps.faults.New(fmt.Sprint(job, err)):
 			v.e.log.Error("a job could not be evaluated; it is looked at again", "job", job, "error", err)
 		}
 	}
