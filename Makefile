@@ -55,7 +55,9 @@ SCRIPTS = ^TestScripts$$/^(hello|json|exitcodes|resume|steps|verify)$$
 
 CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) $(ON_DISK) internal/decide internal/store/sqlite internal/engine cmd/pawl),$(shell $(GO) list ./...))
 
-CHECKS = check-most check-vet check-sqlite check-disk check-engine check-decide check-scripts
+# The longest come first. Those of the engine and of the disk mostly wait, so three parts run at once on
+# two cores.
+CHECKS = check-most check-engine check-disk check-vet check-sqlite check-scripts check-decide
 check $(CHECKS): export PAWL_TEST_POSTGRES = none
 
 # The inner loop keeps temporary files in memory if 4 GiB are free there and TMPDIR is not set: it
@@ -67,7 +69,7 @@ ON_DISK = internal/load/workload
 # keeps those on the disk, too. So do these targets, whose databases are large.
 verify soak race: export TMPDIR := $(or $(TMPDIR),/tmp)
 
-# Two targets run at once. Where make can, it prints the output of a target in one piece.
+# Where make can, it prints the output of a target in one piece.
 SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 
 # failures runs a command and names in its last lines what failed: in the output of a hundred packages
@@ -75,7 +77,7 @@ SYNC = $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 failures = mkdir -p bin && rm -f bin/$@.passed && { $(1) 2>&1 && touch bin/$@.passed; } | tee -i bin/$@.log; \
 	rm bin/$@.passed 2>/dev/null || { echo "What failed (the whole output is in bin/$@.log):"; grep -E '^ *--- FAIL|^FAIL.|^panic:|\*\*\* \[' bin/$@.log; exit 1; }
 
-.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed peers-http supervisors chaos soak clean
+.PHONY: help build demo check $(CHECKS) test test-most test-rest test-pure test-modules race lint vulnerabilities generate verify bench bench-guard bench-commands profile-drain bench-supervise bench-load peers peers-deployed peers-http supervisors chaos soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -87,13 +89,13 @@ demo: build ## run the main example: statistics of the Go standard library
 	$(BIN) run examples/gostats/gostats.yaml
 
 check: ## the inner loop: gofmt, vet, and the fast tests, on SQLite; without PostgreSQL and the race detector
-	@$(call failures,$(MAKE) -j2 $(SYNC) $(CHECKS))
+	@$(call failures,$(MAKE) -j3 $(SYNC) $(CHECKS))
 
 check-vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 
-check-most: # the longest, so it comes first
+check-most:
 	$(IN_MEMORY) $(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(call subtests,postgres)' $(CHECKED)
 
 check-disk:
@@ -103,7 +105,7 @@ check-sqlite:
 	$(IN_MEMORY) $(GO) test -vet=off -skip '$(SQLITE_LARGE)' ./internal/store/sqlite
 
 check-engine:
-	$(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
+	$(IN_MEMORY) $(GO) test -vet=off -skip '$(POSTGRES_TESTS)|$(ENGINE_LARGE)|$(call subtests,postgres|sqlite)' ./internal/engine
 
 check-decide:
 	$(GO) test -vet=off -skip ReadSetsAreNotTooLarge ./internal/decide -twin.cases 2000
@@ -122,13 +124,20 @@ test-most: # by far the longest, so it prints as it goes
 	$(WITH_POSTGRES) $(GO) test $(RACE) -vet=off $(PACKAGES_AT_ONCE) -timeout 40m $(OTHERS)
 
 test-rest:
-	@$(MAKE) $(SYNC) test-pure
+	@$(MAKE) $(SYNC) test-pure test-modules
 
 test-pure:
 	$(GO) test -vet=off $(addprefix ./,$(PURE) $(BUBBLES))
 	$(GO) test -vet=off -run RandomRequests ./internal/api -random.requests 20000
 	$(GO) test $(RACE) -vet=off -run Concurrent ./workflow
 	$(GO) test $(RACE) -vet=off -run 'Example|(Memory|File)Journal' ./supervisor
+
+# The modules of the benchmarks, which need what Pawl is held against. TestFronts builds Temporal's server
+# and River UI; `make verify` runs it.
+test-modules:
+	$(WITH_POSTGRES) $(GO) test -C internal/lab/peers -vet=off -skip '^TestFronts$$' .
+	$(GO) test -C internal/lab/peers/sqlite -vet=off .
+	$(GO) test -C internal/lab/supervisors -vet=off .
 
 race: ## the same at full length, the race detector on everything; an hour, and fail without a C compiler
 	$(WITH_POSTGRES) $(GO) test -race -tags full -timeout 120m ./...
@@ -148,7 +157,7 @@ generate: ## write the generated documents anew
 	$(GO) run ./internal/lab/apidoc
 	cd proto && npx --yes @bufbuild/buf@1.73.0 generate
 
-verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of
+verify: ## the long property tests: a million decisions, fuzzing, all the random jobs and kills that `make test` has fewer of; builds Temporal and River UI for a test
 	$(WITH_POSTGRES) $(GO) test ./internal/engine ./cmd/pawl -run 'Random|TenThousand|WideFanOut|Killed' -timeout 60m
 	$(WITH_POSTGRES) $(GO) test ./internal/engine -run InstancesVerify -instances 100000 -timeout 60m
 	$(WITH_POSTGRES) $(GO) test ./internal/engine -run ManyThatWait -waiting 1000000 -timeout 60m
@@ -159,6 +168,7 @@ verify: ## the long property tests: a million decisions, fuzzing, all the random
 	$(GO) test ./internal/load/controller -run FlatProcesses -flat.count 5000000000 -timeout 60m
 	$(GO) test ./internal/crew -run Hammer -hammer.time 60s -hammer.processes 16
 	$(GO) test -tags generated ./internal/lab/generated
+	$(WITH_POSTGRES) $(GO) test -C internal/lab/peers -run '^TestFronts$$' -timeout 60m .
 	$(GO) test ./workflow -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./internal/programs/spec -run xxx -fuzz FuzzParse -fuzztime 2m -fuzzminimizetime 1x
 	$(GO) test ./workflow -run xxx -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 1x

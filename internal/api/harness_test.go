@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/lab/sqlitetest"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/address"
 	"github.com/pawl-dev/pawl/worker"
@@ -144,11 +146,28 @@ func (s *site) observe(operation string, status int, replayed bool, _ time.Durat
 	}
 }
 
-// work runs a worker until the site's test ends, or stop is called. Its handler work
-// returns its input, or fails if that says so; hold runs until it is stopped.
+// An enrolling link calls registered each time it has registered a worker.
+type enrolling struct {
+	link.Worker
+	registered func()
+}
+
+func (e enrolling) Link() link.Worker { return e }
+
+func (e enrolling) Register(ctx context.Context, r link.Registration) (*pawl.Worker, func(), error) {
+	w, release, err := e.Worker.Register(ctx, r)
+	if err == nil {
+		e.registered()
+	}
+	return w, release, err
+}
+
+// work registers a worker and runs it until stop is called. Its handler work returns its input, or fails
+// if that says so; hold runs until it is stopped.
 func (s *site) work() (stop func()) {
 	s.t.Helper()
-	w, err := worker.New(s.engine, worker.Config{Name: "clerk", Poll: 20 * time.Millisecond, Beat: 20 * time.Millisecond, DrainTimeout: time.Nanosecond})
+	registered := make(chan struct{})
+	w, err := worker.New(enrolling{s.engine.Link(), sync.OnceFunc(func() { close(registered) })}, worker.Config{Name: "clerk", Poll: 20 * time.Millisecond, Beat: 20 * time.Millisecond, DrainTimeout: time.Nanosecond})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -165,6 +184,11 @@ func (s *site) work() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
 	go func() { over <- w.Run(ctx) }()
+	select {
+	case <-registered:
+	case err := <-over:
+		s.t.Fatalf("the worker: %v", err)
+	}
 	return func() {
 		cancel()
 		var ended *worker.TerminatedError // by the test

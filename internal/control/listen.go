@@ -31,6 +31,10 @@ type About struct {
 // folder belongs to.
 const checkInterval = time.Minute
 
+// sweepers is how often a name that seems taken is tried, a millisecond apart: a process that sweeps holds
+// the lock of a dead one for a moment.
+const sweepers = 20
+
 // A Listener is the socket of a host, and the lock on its name.
 type Listener struct {
 	about         About
@@ -42,7 +46,7 @@ type Listener struct {
 
 // Listen creates the socket of the host in dir; Close removes it. Name and Role must be
 // set; the process is this one. A name that another process holds is a *TakenError. The
-// socket of a dead process is replaced.
+// socket of a dead process is replaced, and those of other dead processes in dir are removed.
 func Listen(dir string, about About) (*Listener, error) {
 	about.PID, about.StartedAt = os.Getpid(), time.Now()
 	path, err := socketOf(dir, about.Name)
@@ -60,6 +64,7 @@ func Listen(dir string, about About) (*Listener, error) {
 		l.release()
 		return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the socket cannot be made", Err: err}
 	}
+	sweep(filepath.Dir(path))
 	return l, nil
 }
 
@@ -114,6 +119,10 @@ func own(lock *flock.Flock) bool {
 func (l *Listener) hold() error {
 	file := lockOf(l.path)
 	lock, err := take(file)
+	for try := 0; try < sweepers && lock == nil && err == nil; try++ {
+		time.Sleep(time.Millisecond)
+		lock, err = take(file)
+	}
 	if err != nil {
 		return &pawl.Error{Kind: pawl.Unavailable, Message: "the lock of the name " + l.about.Name + " cannot be taken", Err: err}
 	}
@@ -185,8 +194,7 @@ func take(file string) (*flock.Flock, error) {
 
 func (l *Listener) release() {
 	if l.lock.Locked() {
-		_ = os.Remove(l.lock.Path()) // if that fails, no harm is done
-		_ = l.lock.Close()
+		discard(l.lock)
 	}
 }
 

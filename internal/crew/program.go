@@ -64,9 +64,14 @@ func (p *Program) Check() error {
 		return nil
 	}
 	if _, err := process.Find(p.Argv[0], "", os.Getenv("PATH")); err != nil {
-		return &pawl.Error{Kind: pawl.NotFound, Message: "the program " + p.Argv[0] + " cannot be run", Err: err}
+		return p.missing(err)
 	}
 	return nil
+}
+
+func (p *Program) missing(err error) error {
+	return &pawl.Error{Kind: pawl.NotFound, Message: "the program " + p.Argv[0] + " cannot be run",
+		Hint: "install it, or run another one: pawl crew start MEMBER -- COMMAND", Err: err}
 }
 
 const promptFile = "prompt.md"

@@ -200,7 +200,7 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 	dir := c.runDir(m.ID, m.Epoch)
 	path, err := process.Find(p.Argv[0], a.Worktree, os.Getenv("PATH"))
 	if err != nil {
-		return nil, &pawl.Error{Kind: pawl.NotFound, Message: "the program " + p.Argv[0] + " cannot be run", Err: err}
+		return nil, p.missing(err)
 	}
 	guard, err := c.guard(ctx, a.Worktree)
 	if err != nil {

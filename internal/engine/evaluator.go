@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -265,9 +266,10 @@ func (v *evaluator) waitIn(ctx context.Context, pool rowkey.Pool) (waiting []row
 	return waiting, err
 }
 
-// work evaluates jobs until ctx ends.
+// work evaluates jobs until ctx ends. That the database is unavailable is the fault of none of them.
 func (v *evaluator) work(ctx context.Context, r *rounds) {
 	defer context.AfterFunc(ctx, v.rouse)()
+	outage := trouble.New(v.e.log, "jobs could not be evaluated; they are looked at again", "jobs are evaluated again")
 	for {
 		job, start, found, ok := v.next(ctx)
 		if !ok {
@@ -276,7 +278,11 @@ func (v *evaluator) work(ctx context.Context, r *rounds) {
 		r.begin()
 		err := v.try(ctx, job, start, found)
 		r.end(ctx, err)
-		if err != nil && ctx.Err() == nil && (!store.Unreadable(err) || v.e.unreadableSteps.faults.New(fmt.Sprint(job, err))) {
+		switch {
+		case ctx.Err() != nil:
+		case err == nil || pawl.KindOf(err) == pawl.Unavailable:
+			outage.Note(err)
+		case !store.Unreadable(err) || v.e.unreadableSteps.faults.New(fmt.Sprint(job, err)):
 			v.e.log.Error("a job could not be evaluated; it is looked at again", "job", job, "error", err)
 		}
 	}
@@ -360,6 +366,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 	var due scan
 	var pages pages // of pending jobs, which may still find no worker
 	log := trouble.New(v.e.log, "looking for work failed; it is tried again", "looking for work succeeds again")
+	burials := trouble.New(v.e.log, "a dead worker could not be released; it is tried again", "dead workers are released again")
 	for {
 		select {
 		case <-ctx.Done():
@@ -392,7 +399,7 @@ func (v *evaluator) watch(ctx context.Context, r *rounds) {
 		} else {
 			took := answered.Sub(begun)
 			judge.Heard(agenda.Now, begun, answered)
-			v.reap(ctx, judge, agenda.Living, begun, answered)
+			v.reap(ctx, judge, agenda.Living, begun, answered, burials)
 			more := due.note(q, agenda)
 			wait = v.until(agenda, v.deal(ctx, agenda), more)
 			if pages.more(agenda.Pending, time.Now()) {
@@ -573,21 +580,27 @@ func (v *evaluator) maintain(ctx context.Context, r *rounds) {
 }
 
 // reap releases the steps of dead workers, if the scan has reported the living ones.
-func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Report, asked, answered time.Time) {
-	if r != nil {
-		v.bury(ctx, judge.Look(r, asked, answered))
+func (v *evaluator) reap(ctx context.Context, judge *health.Judge, r *health.Report, asked, answered time.Time, log *trouble.Log) {
+	if r == nil {
+		return
+	}
+	if err := v.bury(ctx, judge.Look(r, asked, answered)); ctx.Err() == nil {
+		log.Note(err)
 	}
 }
 
-func (v *evaluator) bury(ctx context.Context, dead []health.Death) {
+// bury releases the steps of dead workers. Those of which that failed are found again by the next scan.
+func (v *evaluator) bury(ctx context.Context, dead []health.Death) error {
+	var errs []error
 	for _, d := range dead {
 		r := &release{worker: d.Worker, note: decide.Note{Reason: d.Reason(), Metadata: endNote(d)},
 			end: d.Cause != health.Ended, judged: true, interrupt: !d.Counts, quiet: d.Quiet}
 		err := v.e.release(ctx, r, func() error { return v.e.committer.one(ctx, r) })
-		if err != nil && pawl.KindOf(err) != pawl.Conflict && ctx.Err() == nil {
-			v.e.log.Error("a dead worker could not be released; it is tried again", "worker", d.Worker, "error", err)
+		if err != nil && pawl.KindOf(err) != pawl.Conflict {
+			errs = append(errs, fmt.Errorf("worker %d: %w", d.Worker, err))
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // evaluate processes everything marked in a job, and starts the job if it is pending.

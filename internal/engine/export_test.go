@@ -42,7 +42,9 @@ func (e *Engine) Queued() int {
 }
 
 // Bury acts on the verdicts of a judge.
-func (e *Engine) Bury(ctx context.Context, dead ...health.Death) { e.evaluator.bury(ctx, dead) }
+func (e *Engine) Bury(ctx context.Context, dead ...health.Death) error {
+	return e.evaluator.bury(ctx, dead)
+}
 
 // SeesPaused reports whether the engine goes by a pause of a queue.
 func (e *Engine) SeesPaused(ctx context.Context, n pawl.QueueName) (bool, error) {

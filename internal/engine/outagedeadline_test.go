@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,9 +12,12 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -140,4 +144,77 @@ func outageOf(t *testing.T, name string, fail func(p *faultyStore, first rowkey.
 			t.Fatalf("two tries in one round, at %s", s.tries[i])
 		}
 	}
+}
+
+// TestADeadWorkerDuringAnOutage: while nothing can be written, a dead worker is released by no scan, which is
+// logged once and not by each; the first scan after that releases it.
+func TestADeadWorkerDuringAnOutage(t *testing.T) { // T7
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var logged bytes.Buffer
+		s := &faultyStore{Store: db}
+		e := New(Config{Store: s, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+		w, die, err := e.Register(t.Context(), link.Registration{Worker: pawl.Worker{Workspace: pawl.DefaultWorkspace, Capacity: 1}, Actor: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.set(false, true, 0)
+		die()
+		time.Sleep(30 * time.Second)
+		s.set(false, false, 0)
+		time.Sleep(5 * time.Second)
+		after, err := db.Worker(t.Context(), w.Key())
+		if err != nil || after.State != lifecycle.WorkerTerminated {
+			t.Errorf("the worker is %+v, %v; want it ended", after, err)
+		}
+		e.Close()
+		if failed, over := strings.Count(logged.String(), "a dead worker could not be released"), strings.Count(logged.String(), "dead workers are released again"); failed != 1 || over != 1 {
+			t.Errorf("logged %d times that it failed, and %d times that this is over: want 1 each\n%s", failed, over, logged.String())
+		}
+	})
+}
+
+// TestJobsDuringAnOutage: while nothing can be written, jobs that wait for the evaluator are tried by each scan;
+// that they fail is logged once by each of its goroutines, and afterwards all of them end.
+func TestJobsDuringAnOutage(t *testing.T) { // K8
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := sqlite.Open(t.Context(), sqlite.Config{Path: ":memory:"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		client := New(Config{Store: db, Passive: true, Log: slog.New(slog.DiscardHandler)})
+		def, err := workflow.Parse("test.yaml", []byte("name: empty\nsteps: []\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs := make([]pawl.Submission, 50)
+		for i := range subs {
+			subs[i] = pawl.Submission{Definition: def.Canonical(), Actor: "test"}
+		}
+		if _, err := client.Submit(t.Context(), subs...); err != nil {
+			t.Fatal(err)
+		}
+		var logged bytes.Buffer
+		s := &faultyStore{Store: db}
+		s.set(false, true, 0)
+		e := New(Config{Store: s, Evaluators: 2, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+		time.Sleep(30 * time.Second)
+		s.set(false, false, 0)
+		time.Sleep(5 * time.Second)
+		if ended, err := db.Jobs(t.Context(), store.JobFilter{States: []machine.State{lifecycle.JobCompleted}}); err != nil || len(ended) != len(subs) {
+			t.Errorf("%d jobs have ended, want %d, %v", len(ended), len(subs), err)
+		}
+		e.Close()
+		client.Close()
+		if failed := strings.Count(logged.String(), "could not be evaluated"); failed == 0 || failed > 2 {
+			t.Errorf("logged %d times that it failed: want once by each of 2 goroutines at most\n%.2000s", failed, logged.String())
+		}
+	})
 }

@@ -189,6 +189,6 @@ func (e *Engine) Takeover(ctx context.Context, gone func(*pawl.Worker) bool) err
 			s.Lock = health.Free
 		}
 	}
-	e.evaluator.bury(ctx, health.Proven(seen))
+	_ = e.evaluator.bury(ctx, health.Proven(seen)) // the next scan finds them, too, and says so
 	return nil
 }

@@ -162,7 +162,7 @@ func (db *DB) besideFile(c *conn) error {
 	db.holds, db.file = files, info
 	db.logs.path, db.logs.mode = path+"-logs", modeBeside(info)
 	db.wakeups = newWakeups(path, len(db.cfg.changes()), db.log)
-	db.writer = newWriter(c, files)
+	db.writer = newWriter(c, newQueueFile(filepath.Join(files.dir, waitingFile), files.mode))
 	db.readers = newReaders(path, db.cfg.Synchronous)
 	return nil
 }

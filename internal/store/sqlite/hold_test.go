@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -89,6 +90,44 @@ func TestLockFilesGo(t *testing.T) {
 		if f.Name() != "waiting.queue" { // all writers' own, and one alone
 			t.Errorf("file %s is left", f.Name())
 		}
+	}
+}
+
+// What killed processes have left goes with the next name that is taken, once it is old; what a live process
+// holds stays, though it has not beaten for as long, and so does what has just been left.
+func TestLockFilesOfTheDead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	db := open(t, sqlite.Config{Path: path})
+	defer db.Close()
+	release, err := db.Hold(t.Context(), "alive", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	old := time.Now().Add(-time.Hour)
+	for name, at := range map[string]time.Time{"dead": old, "alive": old, "fresh": time.Now()} {
+		file := filepath.Join(path+".locks", name+".lock")
+		f, err := os.OpenFile(file, os.O_CREATE, 0o600)
+		if err == nil {
+			err = errors.Join(f.Close(), os.Chtimes(file, at, at))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if release, err = db.Hold(t.Context(), "next", nil); err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	for name, want := range map[string]bool{"dead": false, "alive": true, "fresh": true, "next": true} {
+		if _, err := os.Stat(filepath.Join(path+".locks", name+".lock")); (err == nil) != want {
+			t.Errorf("the file of %s: %v, want it there: %t", name, err, want)
+		}
+	}
+	var held *store.HeldError
+	if _, err := db.Hold(t.Context(), "alive", nil); !errors.As(err, &held) {
+		t.Errorf("a name that is held: %v", err)
 	}
 }
 

@@ -19,12 +19,12 @@ import (
 // maxFileName bounds a lock file's name; a longer one is replaced by a digest.
 const maxFileName = 200
 
-// lookers is how often a name that seems taken is tried, a millisecond apart, since alive
-// takes its lock for a moment.
-const lookers = 5
+// lockEnding ends the name of each lock file.
+const lockEnding = ".lock"
 
-// waitingFile is the file that processes waiting to write lock, shared.
-const waitingFile = "waiting.queue"
+// lookers is how often a name that seems taken is tried, a millisecond apart, since alive
+// and sweep take its lock for a moment.
+const lookers = 5
 
 // fileHolds are lock files in a folder. The kernel frees the locks of a process
 // that dies, however it dies.
@@ -40,16 +40,15 @@ func newFileHolds(dir string, database fs.FileInfo, clock func() time.Time) (*fi
 	if err := lockFolder(dir, database); err != nil {
 		return nil, err
 	}
-	_ = private.Create(filepath.Join(dir, waitingFile), h.mode) // see enter
 	return h, nil
 }
 
 // file returns the lock file of a name.
 func (h *fileHolds) file(name string) string {
-	file := url.PathEscape(name) + ".lock"
+	file := url.PathEscape(name) + lockEnding
 	if len(file) > maxFileName {
 		sum := sha256.Sum256([]byte(name))
-		file = hex.EncodeToString(sum[:]) + ".lock"
+		file = hex.EncodeToString(sum[:]) + lockEnding
 	}
 	return filepath.Join(h.dir, file)
 }
@@ -76,7 +75,23 @@ func (h *fileHolds) hold(name string, note []byte) (release func(), err error) {
 		drop(lock)
 		return nil, noRoom(err)
 	}
+	h.sweep()
 	return func() { drop(lock) }, nil
+}
+
+// sweep removes the files that killed processes have left, unless one has beaten within leftAfter: until
+// then the beat of a worker may still be of interest.
+func (h *fileHolds) sweep() {
+	entries, _ := os.ReadDir(h.dir) // fewer or none if it cannot be read: others sweep, too
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || filepath.Ext(e.Name()) != lockEnding || h.clock().Sub(info.ModTime()) < leftAfter {
+			continue
+		}
+		if lock, err := take(filepath.Join(h.dir, e.Name()), h.mode); err == nil && lock != nil {
+			drop(lock)
+		}
+	}
 }
 
 // take locks the file, creating it if necessary, or returns nil if another process holds it. A
@@ -137,20 +152,4 @@ func (h *fileHolds) alive(name string) (held bool, beat time.Time, err error) {
 		return false, time.Time{}, nil
 	}
 	return !free, info.ModTime(), errors.Join(err, lock.Close())
-}
-
-// enter announces that this process waits to write. If that fails, the process only waits
-// longer.
-func (h *fileHolds) enter() (leave func()) {
-	lock := flock.New(filepath.Join(h.dir, waitingFile))
-	lock.TryRLock()
-	return func() { lock.Close() }
-}
-
-// others reports whether another process waits to write.
-func (h *fileHolds) others() bool {
-	lock := flock.New(filepath.Join(h.dir, waitingFile))
-	free, err := lock.TryLock()
-	lock.Close()
-	return !free && err == nil
 }

@@ -27,8 +27,8 @@ const (
 	// sendLimit bounds how long a peer that does not read can delay the sender. Its hint is
 	// lost; it has unread ones.
 	sendLimit = time.Millisecond
-	// leftAfter is how long nothing has changed in a folder that nobody uses any more: far longer
-	// than a process takes from making a socket to listening on it.
+	// leftAfter is how long nothing has changed in a folder, or in a lock file, that nobody uses any
+	// more: far longer than a process takes from making a socket to listening on it.
 	leftAfter = 10 * time.Minute
 	// maxSocketPath is the longest path of a socket that every system allows.
 	maxSocketPath = 100

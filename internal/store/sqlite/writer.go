@@ -15,20 +15,12 @@ type writer struct {
 	turn  chan struct{} // full while a write transaction is in progress; first come, first served
 	use   chan struct{} // full while the connection is in use; for a database in memory, reads take it too
 	conn  *conn         // nil once closed
-	queue queue
-	last  time.Time // end of the last transaction
-	asked time.Time // when other waiting processes were last checked for
+	queue *queueFile    // nil: no other process writes
+	last  time.Time     // end of the last transaction
+	asked time.Time     // when other waiting processes were last checked for
 }
 
-// A queue lets processes know that others wait to write.
-type queue interface {
-	// enter announces that this process waits to write, until leave.
-	enter() (leave func())
-	// others reports whether another process waits.
-	others() bool
-}
-
-func newWriter(c *conn, q queue) *writer {
+func newWriter(c *conn, q *queueFile) *writer {
 	c.cache = newRowCache()
 	return &writer{turn: make(chan struct{}, 1), use: make(chan struct{}, 1), conn: c, queue: q}
 }
@@ -38,7 +30,7 @@ func newWriter(c *conn, q queue) *writer {
 const yield = 2 * firstPause
 
 // tight is the longest gap between the transactions of a tight loop, and the shortest between
-// two checks for others, which cost as much as a small transaction's statement.
+// two checks for others.
 const tight = time.Millisecond
 
 // acquire takes a place in ch.
@@ -152,6 +144,9 @@ func (w *writer) close() error {
 	}
 	err := w.conn.close()
 	w.conn = nil
+	if w.queue != nil {
+		w.queue.close()
+	}
 	return err
 }
 
