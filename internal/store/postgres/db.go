@@ -73,6 +73,7 @@ type DB struct {
 	rooms           rooms
 	running         runningRows
 	fusedStatements fusedStatements
+	alikeStatements alikeStatements
 	silence         time.Duration // see Config.Silence
 	spare           bool          // there is a processor to spare for waiting on the server
 	awaiting        atomic.Bool   // one is waiting

@@ -37,6 +37,7 @@ var (
 type writing struct {
 	calls                     []call
 	room                      *room    // of the parameters
+	alike                     *alikeStatements
 	optimistic                bool     // no transaction was begun
 	fused                     bool     // it is one statement, which returns the stamp
 	values                    [][]byte // the parameters of the parts
@@ -47,8 +48,8 @@ type writing struct {
 }
 
 // encode prepares the changes before anything is sent.
-func encode(f *reading, ch *store.Changes) (*writing, error) {
-	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic, room: f.room}
+func (db *DB) encode(f *reading, ch *store.Changes) (*writing, error) {
+	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic, room: f.room, alike: &db.alikeStatements}
 	w.verifyTheWorkers(f)
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
@@ -96,11 +97,24 @@ func (w *writing) add(s *statement, params ...[]byte) {
 
 // addArrays queues a statement on rows, or its part if it has one and there are few new rows.
 func (w *writing) addArrays(s *statement, r *rows, more ...[]byte) {
-	if p := newFew[s]; p != nil && r.len() <= fewRows {
+	switch p := newFew[s]; {
+	case p != nil && r.len() <= fewRows:
 		w.addPart(p, r.params()...)
+	case r.pick:
+		w.addAlike(s, r)
+	default:
+		w.add(s, append(r.params(), more...)...)
+	}
+}
+
+// addAlike queues a statement that writes new rows of a table which are the same in some columns.
+func (w *writing) addAlike(s *statement, r *rows) {
+	params, same := r.split()
+	if alike := w.alike.of(s, same); alike != nil {
+		w.add(alike, params...)
 		return
 	}
-	w.add(s, append(r.params(), more...)...)
+	w.add(s, r.params()...)
 }
 
 // addRows queues a statement unless it has no rows.
@@ -135,7 +149,7 @@ func (w *writing) workers(ch *store.Changes) {
 	for _, u := range ch.Workers {
 		w.check(metadata(u.Record))
 	}
-	r, err := workerTable.rowsOf(ch.NewWorkers, false)
+	r, err := workerTable.rowsOf(ch.NewWorkers)
 	w.check(err)
 	w.insert(newWorkers, r)
 	change(w, setWorkers, workerTable, ch.Workers)
@@ -150,7 +164,7 @@ func metadata(v *pawl.Worker) error {
 }
 
 func (w *writing) jobs(f *reading, ch *store.Changes) {
-	r, err := jobTable.rowsOf(ch.NewJobs, true)
+	r, err := jobTable.newRows(w.room, ch.NewJobs)
 	w.check(err)
 	w.insertAny(newJobs, newJob, r)
 	others := w.moveJobs(f, ch.Jobs)
@@ -159,7 +173,7 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 }
 
 func (w *writing) steps(f *reading, ch *store.Changes) {
-	r, err := stepTable.rowsOf(ch.NewSteps, true)
+	r, err := stepTable.newRows(w.room, ch.NewSteps)
 	w.check(err)
 	w.insertAny(newSteps, newStep, r)
 	others := w.moveSteps(f, ch.Steps)
@@ -222,7 +236,7 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 		}
 	}
 	rows := store.Pack(packed)
-	r := packedRows(w.room, rows, len(rows) <= fewEntries)
+	r := packedRows(w.room, rows, len(rows) <= fewEntries, true)
 	switch {
 	case !r.flat:
 		w.addRows(newEntries, r)
@@ -241,9 +255,9 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 }
 
 // packedRows collects rows of the trail of jobs and steps.
-func packedRows(room *room, packed []store.Packed, flat bool) *rows {
+func packedRows(room *room, packed []store.Packed, flat, pick bool) *rows {
 	r := collect(trailColumns, len(packed))
-	r.room, r.flat, r.more = room, flat, 5+moreBytes(packed)/max(len(packed), 1) // with the length
+	r.room, r.flat, r.pick, r.more = room, flat, pick, 5+moreBytes(packed)/max(len(packed), 1) // with the length
 	for i := range packed {
 		r.entries(packed[i])
 	}
