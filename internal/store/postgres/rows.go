@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -211,7 +212,16 @@ func (a *array) bytes(b []byte) {
 	if a.same && repeats(a, b) {
 		return
 	}
+	a.grow(4 + len(b))
 	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(b))), b...)
+}
+
+// grow makes room for n bytes. It at least doubles the room: bodies are longer than expected, and
+// append alone would copy those of one transaction several times.
+func (a *array) grow(n int) {
+	if free := cap(a.buf) - len(a.buf); free < n {
+		a.buf = slices.Grow(a.buf, max(n, cap(a.buf)))
+	}
 }
 
 func (a *array) text(s string) {

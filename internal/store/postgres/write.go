@@ -36,7 +36,7 @@ var (
 // A writing is a set of changes in the form that the server accepts.
 type writing struct {
 	calls                     []call
-	room                      *room    // of the parameters
+	room                      *room // of the parameters
 	alike                     *alikeStatements
 	optimistic                bool     // no transaction was begun
 	fused                     bool     // it is one statement, which returns the stamp
