@@ -175,6 +175,7 @@ func (db *DB) tune(c *pgx.ConnConfig) {
 	} {
 		c.RuntimeParams[k] = v
 	}
+	db.compress(c)
 }
 
 // Close closes every connection. This frees all held names.
