@@ -13,23 +13,26 @@ const maxNested = 100
 // are mostly text. What it does not read is odd: wrong, or merely unusual. encoding/json reads that
 // again, and has the errors.
 type jsonReader struct {
-	text  []byte
-	at    int
-	odd   bool
-	keeps bool // the values, and not only that they are JSON
+	text []byte
+	at   int
+	odd  bool
 }
 
-// ValidJSON reports whether a text is one value of JSON, as json.Valid does.
+// ValidJSON reports whether a text is one value of JSON, as json.Valid does, and sooner if it is a
+// string.
 func ValidJSON(text []byte) bool {
+	if len(text) == 0 || text[0] != '"' {
+		return json.Valid(text)
+	}
 	r := jsonReader{text: text}
-	r.value(maxNested)
-	return r.ended() || json.Valid(text)
+	r.quoted()
+	return r.ended()
 }
 
 // ReadJSON reads one value as encoding/json does, with numbers as json.Number. It returns false if
 // the text is odd.
 func ReadJSON(text []byte) (v any, ok bool) {
-	r := jsonReader{text: text, odd: !utf8.Valid(text), keeps: true}
+	r := jsonReader{text: text, odd: !utf8.Valid(text)}
 	v = r.value(maxNested)
 	return v, r.ended()
 }
@@ -89,10 +92,7 @@ func (r *jsonReader) value(deep int) any {
 }
 
 func (r *jsonReader) object(deep int) any {
-	var all map[string]any
-	if r.keeps {
-		all = map[string]any{}
-	}
+	all := map[string]any{}
 	if r.at++; r.take('}') {
 		return all
 	}
@@ -103,11 +103,7 @@ func (r *jsonReader) object(deep int) any {
 		}
 		name := r.string()
 		r.want(':')
-		v := r.value(deep - 1)
-		if r.keeps {
-			all[name] = v
-		}
-		if !r.take(',') {
+		if all[name] = r.value(deep - 1); !r.take(',') {
 			r.want('}')
 			break
 		}
@@ -121,11 +117,7 @@ func (r *jsonReader) list(deep int) any {
 		return all
 	}
 	for !r.odd {
-		v := r.value(deep - 1)
-		if r.keeps {
-			all = append(all, v)
-		}
-		if !r.take(',') {
+		if all = append(all, r.value(deep-1)); !r.take(',') {
 			r.want(']')
 			break
 		}
@@ -133,32 +125,91 @@ func (r *jsonReader) list(deep int) any {
 	return all
 }
 
-// string reads a string, at whose quote the reader is. Only one with escapes needs encoding/json.
+// string reads a string, at whose quote the reader is.
 func (r *jsonReader) string() (s string) {
-	from, escapes := r.at, false
-	for r.at++; r.at < len(r.text); r.at++ {
+	from := r.at
+	text, escapes, unicode := r.quoted()
+	switch {
+	case r.odd:
+	case unicode:
+		r.odd = json.Unmarshal(r.text[from:r.at], &s) != nil
+	case escapes:
+		s = unescaped(text)
+	default:
+		s = string(text)
+	}
+	return s
+}
+
+// quoted passes a string, and returns what stands between its quotes, and whether it has escapes, of
+// which some may be those of Unicode.
+func (r *jsonReader) quoted() (text []byte, escapes, unicode bool) {
+	from := r.at + 1
+	for r.at = from; r.at < len(r.text) && !r.odd; r.at++ {
 		switch c := r.text[r.at]; {
 		case c == '"':
 			r.at++
-			switch {
-			case !r.keeps:
-				r.odd = escapes && !json.Valid(r.text[from:r.at])
-			case !escapes:
-				s = string(r.text[from+1 : r.at-1])
-			default:
-				r.odd = json.Unmarshal(r.text[from:r.at], &s) != nil
-			}
-			return s
+			return r.text[from : r.at-1], escapes, unicode
 		case c == '\\':
 			escapes = true
-			r.at++
+			unicode = r.escape() || unicode
 		case c < ' ':
 			r.odd = true
-			return ""
 		}
 	}
 	r.odd = true
-	return ""
+	return nil, false, false
+}
+
+// escape passes an escape but for its last character, and reports whether it is one of Unicode.
+func (r *jsonReader) escape() (unicode bool) {
+	if r.at++; r.at == len(r.text) {
+		r.odd = true
+		return false
+	}
+	switch r.text[r.at] {
+	case 'u':
+		for range 4 {
+			if r.at++; r.at == len(r.text) || !isHex(r.text[r.at]) {
+				r.odd = true
+				break
+			}
+		}
+		return true
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	default:
+		r.odd = true
+	}
+	return false
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+// unescaped replaces escapes of one character.
+func unescaped(text []byte) string {
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' {
+			i++
+			switch c = text[i]; c {
+			case 'b':
+				c = '\b'
+			case 'f':
+				c = '\f'
+			case 'n':
+				c = '\n'
+			case 'r':
+				c = '\r'
+			case 't':
+				c = '\t'
+			}
+		}
+		out = append(out, c)
+	}
+	return string(out)
 }
 
 func (r *jsonReader) word(word string, v any) any {
@@ -171,26 +222,25 @@ func (r *jsonReader) word(word string, v any) any {
 
 func (r *jsonReader) number() any {
 	from := r.at
-	r.pass("-")
+	r.pass('-')
 	if whole := r.digits(); len(whole) > 1 && whole[0] == '0' {
 		r.odd = true
 	}
-	if r.pass(".") {
+	if r.pass('.') {
 		r.digits()
 	}
-	if r.pass("eE") {
-		r.pass("+-")
+	if r.pass('e') || r.pass('E') {
+		if !r.pass('+') {
+			r.pass('-')
+		}
 		r.digits()
-	}
-	if !r.keeps {
-		return nil
 	}
 	return json.Number(r.text[from:r.at])
 }
 
-// pass passes a character if it is one of these.
-func (r *jsonReader) pass(any string) bool {
-	if r.at < len(r.text) && bytes.IndexByte([]byte(any), r.text[r.at]) >= 0 {
+// pass passes a character if it is c.
+func (r *jsonReader) pass(c byte) bool {
+	if r.at < len(r.text) && r.text[r.at] == c {
 		r.at++
 		return true
 	}

@@ -40,7 +40,8 @@ func TestSharedValuesAreSentOnce(t *testing.T) {
 	fill(plain)
 	fill(picked)
 	arrays := plain.params()
-	got, same := picked.split()
+	same := picked.alike()
+	got := picked.split(same)
 	want := map[string][]byte{"shared": num(7), "same": []byte(storable("\x01same")), "null": nil, "flag": {1}}
 	for i, c := range cs {
 		value, shared := want[c.name]
@@ -67,13 +68,15 @@ func TestRowsThatAreTheSame(t *testing.T) {
 		r.num(1)
 		r.num(2)
 	}
-	got, same := r.split()
+	same := r.alike()
+	got := r.split(same)
 	if diff := cmp.Diff([][]byte{num(1), nums([]int64{2, 2})}, got); diff != "" || same != 1 {
 		t.Errorf("columns %b have a value (-want +got):\n%s", same, diff)
 	}
 }
 
-// TestTooManyStatementsForSharedValues: rows that would need another one are sent as arrays.
+// TestTooManyStatementsForSharedValues: rows that would need another one use the known one that sends
+// most values, or none.
 func TestTooManyStatementsForSharedValues(t *testing.T) {
 	t.Parallel()
 	ids := make([]pawl.ID, fewRows+4)
@@ -87,6 +90,14 @@ func TestTooManyStatementsForSharedValues(t *testing.T) {
 	}
 	for _, db := range []*DB{usual, full} {
 		writeBatch(t, db, ids, 0, batches["of two workflows"])
+	}
+	key := alikeKey{newJobs, 0b110}
+	full.alikeStatements.all = map[alikeKey]*statement{key: {}, {newJobs, 0b10}: {}, {newJobs, 0b1110000}: {}, {newSteps, 0b100}: {}}
+	for i := range maxAlike - 4 {
+		full.alikeStatements.all[alikeKey{same: columnSet(i)}] = new(statement)
+	}
+	if s, same := full.alikeStatements.of(newJobs, 0b10110); s != full.alikeStatements.all[key] || same != key.same {
+		t.Errorf("the nearest set is %b, want %b", same, key.same)
 	}
 	if n := len(usual.alikeStatements.all); n < 3 {
 		t.Errorf("%d statements are for shared values, want those of jobs, steps and entries", n)

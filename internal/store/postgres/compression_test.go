@@ -27,11 +27,15 @@ func TestBodiesAreCompressedWithLZ4(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutTheCompression: it compresses as it can.
+// TestAServerWithoutTheCompression: it compresses as it can, and the connection is good.
 func TestAServerWithoutTheCompression(t *testing.T) {
 	t.Parallel()
-	s := *fresh(t).Schema
-	if err := s.first(t.Context(), "unheard_of"); err != nil || s.compression != "" {
-		t.Errorf("%v, and %q is asked for; want neither", err, s.compression)
+	conn := connectTo(t, fresh(t).cfg.URL)
+	if err := compressing("unheard_of")(t.Context(), conn); err != nil {
+		t.Fatal(err)
+	}
+	var method string
+	if err := conn.QueryRow(t.Context(), "show default_toast_compression").Scan(&method); err != nil || method != "pglz" {
+		t.Errorf("%s, %v; want pglz", method, err)
 	}
 }

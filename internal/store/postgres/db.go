@@ -146,6 +146,7 @@ func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool
 	pc.MaxConns = int32(conns)
 	db.tune(pc.ConnConfig)
 	pc.PingTimeout = sessionLimit // for an idle connection; otherwise the ping may delay Close for a minute
+	pc.AfterConnect = compressing("lz4")
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, connectError(err)
@@ -175,7 +176,6 @@ func (db *DB) tune(c *pgx.ConnConfig) {
 	} {
 		c.RuntimeParams[k] = v
 	}
-	db.compress(c)
 }
 
 // Close closes every connection. This frees all held names.

@@ -24,7 +24,7 @@ type rows struct {
 	cols []array // nil until the first value: many statements have no rows
 	at   int
 	flat bool // few rows, each value a parameter: one array holds them all
-	pick bool // it notices the columns in which all rows have the same value; see split
+	pick bool // it notices the columns in which all rows have the same value; see alike
 }
 
 // An array is the elements of one column: each its length (or -1) and bytes.
@@ -165,21 +165,31 @@ func (r *rows) params() [][]byte {
 	return out
 }
 
-// split returns one parameter per column, and the set of those that have the same value in all
-// rows: the parameter of such a column is that value. At least one column is not among them.
-func (r *rows) split() (out [][]byte, same columnSet) {
-	out = make([][]byte, len(r.cols))
+// alike returns the set of the columns that have the same value in all rows. At least one is not
+// among them, so that an array says how many rows there are.
+func (r *rows) alike() (same columnSet) {
+	for i := range min(len(r.cols), maxColumns) {
+		if r.cols[i].same {
+			same |= 1 << i
+		}
+	}
+	if n := len(r.cols) - 1; same == 1<<len(r.cols)-1 {
+		same &^= 1 << n
+	}
+	return same
+}
+
+// split returns one parameter per column: of those in the set, which are alike, the value.
+func (r *rows) split(same columnSet) [][]byte {
+	out := make([][]byte, len(r.cols))
 	for i := range r.cols {
-		if c := &r.cols[i]; c.same && i < maxColumns {
-			out[i], same = c.value(), same|1<<i
+		if c := &r.cols[i]; same.has(i) {
+			out[i] = c.value()
 		} else {
 			out[i] = c.finish()
 		}
 	}
-	if n := len(r.cols) - 1; same == 1<<len(r.cols)-1 {
-		out[n], same = r.cols[n].finish(), same&^(1<<n)
-	}
-	return out, same
+	return out
 }
 
 // appendValues appends one parameter per value, of flat rows one after the other.

@@ -31,8 +31,7 @@ type Schema struct {
 	name string // of the schema that the tables live in
 	log  *slog.Logger
 
-	opened      int    // see DB.Opened
-	compression string // of bodies; "": as the server does
+	opened int // see DB.Opened
 }
 
 // OpenSchema connects and finds the schema, of any version: it is for migrations. The server
@@ -46,35 +45,12 @@ func OpenSchema(ctx context.Context, cfg Config) (*Schema, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	return s, s.first(ctx, "lz4")
-}
-
-// first opens the first connection and inspects the server. Bodies are to be compressed with this
-// method, if the server was built with it. lz4 takes a small part of the CPU time of pglz, the
-// default before version 19, with which the server spends more on a body of 64 KiB than on all else
-// of its job.
-func (s *Schema) first(ctx context.Context, compression string) error {
-	s.compression = compression
-	look := func(conn *pgx.Conn) error {
+	return s, s.with(ctx, func(conn *pgx.Conn) error {
 		if err := s.inspect(ctx, conn); err != nil {
 			return err
 		}
 		return s.cfg.sameTarget(ctx, conn)
-	}
-	err := s.with(ctx, look)
-	if code(err) == codeNoValue {
-		s.compression = ""
-		err = s.with(ctx, look)
-	}
-	return err
-}
-
-// compress sets how the server compresses bodies, unless the URL or the user's pool says it.
-func (s *Schema) compress(c *pgx.ConnConfig) {
-	const setting = "default_toast_compression"
-	if _, said := c.RuntimeParams[setting]; s.compression != "" && !said {
-		c.RuntimeParams[setting] = s.compression
-	}
+	})
 }
 
 // channelOf returns the channel of hints.
@@ -82,10 +58,7 @@ func channelOf(schema string) string { return "pawl_" + schema }
 
 // with runs f on a connection of its own.
 func (s *Schema) with(ctx context.Context, f func(*pgx.Conn) error) error {
-	conn, err := s.cfg.one(ctx, func(c *pgx.ConnConfig) {
-		c.RuntimeParams["application_name"] = "pawl schema"
-		s.compress(c)
-	})
+	conn, err := s.cfg.one(ctx, func(c *pgx.ConnConfig) { c.RuntimeParams["application_name"] = "pawl schema" })
 	if err != nil {
 		return err
 	}

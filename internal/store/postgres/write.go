@@ -97,29 +97,22 @@ func (w *writing) add(s *statement, params ...[]byte) {
 
 // addArrays queues a statement on rows, or its part if it has one and there are few new rows.
 func (w *writing) addArrays(s *statement, r *rows, more ...[]byte) {
-	switch p := newFew[s]; {
-	case p != nil && r.len() <= fewRows:
+	if p := newFew[s]; p != nil && r.len() <= fewRows {
 		w.addPart(p, r.params()...)
-	case r.pick:
-		w.addAlike(s, r)
-	default:
-		w.add(s, append(r.params(), more...)...)
-	}
-}
-
-// addAlike queues a statement that writes new rows of a table which are the same in some columns.
-func (w *writing) addAlike(s *statement, r *rows) {
-	params, same := r.split()
-	if alike := w.alike.of(s, same); alike != nil {
-		w.add(alike, params...)
 		return
 	}
-	w.add(s, r.params()...)
+	w.add(s, append(r.params(), more...)...)
 }
 
-// addRows queues a statement unless it has no rows.
+// addRows queues a statement on new rows, unless there are none. If there are many, what they share
+// in a column may be sent as a value.
 func (w *writing) addRows(s *statement, r *rows) {
-	if r.len() > 0 {
+	switch n := r.len(); {
+	case n == 0:
+	case n > fewRows && r.pick:
+		alike, same := w.alike.of(s, r.alike())
+		w.add(alike, r.split(same)...)
+	default:
 		w.addArrays(s, r)
 	}
 }
