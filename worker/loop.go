@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/document"
 	"github.com/pawl-dev/pawl/internal/health"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -643,7 +644,7 @@ func checked(r Result, t *Task) Result {
 		r.Output = json.RawMessage("null")
 	case len(r.Output) > limit:
 		r = Result{Failure: tooLarge(fmt.Sprintf("the output has %d bytes", len(r.Output)), limit)}
-	case !json.Valid(r.Output):
+	case !document.ValidJSON(r.Output):
 		r = Result{Failure: &pawl.Failure{Class: "invalid_output", Message: "the output of the handler is not JSON", Permanent: true}}
 	}
 	return r

@@ -99,7 +99,7 @@ func (d *Definition) BindForm(n int, given map[string]any) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	return form.bindAll(given)
+	return form.bindAll(given, anyValue)
 }
 
 // ParseForm reads the text of a command line, key=text, by the type of the field. The

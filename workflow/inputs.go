@@ -107,7 +107,7 @@ func describe(v any) string {
 // object with sorted keys. Inputs that were not given and have no default are not in
 // it, and are null in expressions. The error is of kind Invalid and names every fault.
 func (d *Definition) BindInputs(given map[string]any) (json.RawMessage, error) {
-	return d.declaredInputs().bindAll(given)
+	return d.declaredInputs().bindAll(given, anyValue)
 }
 
 // BindJSON is BindInputs for a JSON object, or nothing.
@@ -115,7 +115,7 @@ func (d *Definition) BindJSON(inputs json.RawMessage) (json.RawMessage, error) {
 	if len(d.Inputs) == 0 && (len(inputs) == 0 || string(inputs) == "{}") {
 		return json.RawMessage("{}"), nil
 	}
-	given := map[string]any{}
+	var given map[string]any
 	if len(inputs) > 0 {
 		v, err := decodeNumbers(inputs)
 		if err != nil {
@@ -127,7 +127,7 @@ func (d *Definition) BindJSON(inputs json.RawMessage) (json.RawMessage, error) {
 		}
 		given = object
 	}
-	return d.BindInputs(given)
+	return d.declaredInputs().bindAll(given, decodedValue)
 }
 
 func (d *Definition) declaredInputs() declared {
@@ -147,7 +147,7 @@ func (d *Definition) InputFaults(given map[string]any) map[string]string {
 	faults := map[string]string{}
 	s := d.declaredInputs()
 	for name, v := range given {
-		if _, err := s.bind(name, v); err != nil {
+		if _, err := s.bind(name, v, anyValue); err != nil {
 			faults[name] = err.Error()
 		}
 	}
@@ -191,11 +191,13 @@ func (d *Definition) InputSchema() json.RawMessage {
 	return raw
 }
 
-func (s declared) bindAll(given map[string]any) (json.RawMessage, error) {
+// bindAll checks the values that were given, each of which read turns into one that expressions
+// see, and applies the defaults.
+func (s declared) bindAll(given map[string]any, read func(any) (any, error)) (json.RawMessage, error) {
 	bound := map[string]any{}
 	var faults []string
 	for _, name := range sortedKeys(given) {
-		v, err := s.bind(name, given[name])
+		v, err := s.bind(name, given[name], read)
 		if err != nil {
 			faults = append(faults, err.Error())
 			continue
@@ -239,16 +241,24 @@ func (s declared) find(name string) (*Input, error) {
 	return nil, fmt.Errorf("there is no %s %q (%s)", s.noun, document.Shorten(name), hint)
 }
 
-func (s declared) bind(name string, given any) (any, error) {
+// anyValue turns what a program has given into a value that expressions see.
+func anyValue(given any) (any, error) {
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("not a JSON value: %w", err)
+	}
+	return decodeJSON(raw)
+}
+
+// decodedValue does so with a value that decodeNumbers has returned.
+func decodedValue(given any) (any, error) { return plainNumbers(given, 0) }
+
+func (s declared) bind(name string, given any, read func(any) (any, error)) (any, error) {
 	in, err := s.find(name)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(given)
-	if err != nil {
-		return nil, fmt.Errorf("%s %q is not a JSON value: %w", s.noun, name, err)
-	}
-	v, err := decodeJSON(raw)
+	v, err := read(given)
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", s.noun, name, err)
 	}

@@ -45,6 +45,9 @@ func decodeJSON(raw []byte) (any, error) {
 
 // decodeNumbers reads one JSON value and leaves numbers as json.Number.
 func decodeNumbers(raw []byte) (any, error) {
+	if v, ok := document.ReadJSON(raw); ok {
+		return v, nil
+	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
@@ -209,7 +212,13 @@ func sortedKeys[V any](m map[string]V) []string {
 func appendString(out []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	out = append(out, '"')
-	for _, r := range s {
+	for s != "" {
+		n := asciiLength(s)
+		if out, s = append(out, s[:n]...), s[n:]; s == "" {
+			break
+		}
+		r, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
 		switch {
 		case r == '"' || r == '\\':
 			out = append(out, '\\', byte(r))
@@ -226,6 +235,16 @@ func appendString(out []byte, s string) []byte {
 		}
 	}
 	return append(out, '"')
+}
+
+// asciiLength returns how many characters of ASCII s begins with that need no escape.
+func asciiLength(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(s)
 }
 
 func appendFloat(out []byte, f float64) ([]byte, error) {

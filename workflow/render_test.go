@@ -196,7 +196,7 @@ steps: []
 		{name: "fraction", given: m{"day": "1", "n": 1.5}, fails: `input "n": want an integer, got number 1.5`},
 		{name: "null", given: m{"day": nil}, fails: `input "day": want a string, got null`},
 		{name: "two faults", given: m{"n": "x"}, fails: `input "n": want an integer, got string "x"; input "day" is required`},
-		{name: "not JSON", given: m{"day": make(chan int)}, fails: `input "day" is not a JSON value`},
+		{name: "not JSON", given: m{"day": make(chan int)}, fails: `input "day": not a JSON value`},
 		{name: "too large", given: m{"day": "1", "l": []string{strings.Repeat("x", 2<<20)}}, fails: "larger than 1048576 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

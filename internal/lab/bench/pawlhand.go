@@ -30,6 +30,7 @@ type pawlPart struct {
 	server *httpServer    // nil: it serves no clients
 	client *client.Client // nil: it submits to the database
 	defs   []*workflow.Definition
+	output json.RawMessage // of each job
 }
 
 // OpenPawl opens the part that a task names on its database.
@@ -43,7 +44,10 @@ func OpenPawl(ctx context.Context, t Task, h *Hand) (Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pawlPart{Task: t, hand: h, store: s}
+	p := &pawlPart{Task: t, hand: h, store: s, output: json.RawMessage(`{}`)}
+	if t.Payload > 0 {
+		p.output = json.RawMessage(`"` + Body(t.Payload) + `"`)
+	}
 	if p.engine, err = engine.Open(engine.Config{Store: s, Lanes: at.Lanes(), Passive: t.Role != Server && !t.Active, Log: log}); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -88,10 +92,13 @@ func (p *pawlPart) handle(_ context.Context, t *worker.Task) worker.Result {
 		_ = json.Unmarshal(t.Input(), &input) // written below
 	}
 	p.hand.Began(input.Inputs.Due)
-	if p.Payload == 0 {
-		return worker.Result{Output: json.RawMessage(`{}`)}
-	}
-	return worker.Result{Output: json.RawMessage(`"` + Body(p.Payload) + `"`)}
+	return worker.Result{Output: p.output}
+}
+
+// givenInputs are the inputs of a job.
+type givenInputs struct {
+	Due  int64  `json:"due"`
+	Body string `json:"body"`
 }
 
 func (p *pawlPart) submit(ctx context.Context) func([]int64) error {
@@ -104,7 +111,7 @@ func (p *pawlPart) submit(ctx context.Context) func([]int64) error {
 		for i, at := range due {
 			subs[i] = pawl.Submission{Definition: p.defs[n%len(p.defs)].Canonical(), Actor: "bench"}
 			if at > 0 || body != "" {
-				subs[i].Inputs = fmt.Appendf(nil, `{"due":%d,"body":%q}`, at, body)
+				subs[i].Inputs, _ = json.Marshal(givenInputs{at, body}) // of a number and a text
 			}
 			n++
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,14 +68,36 @@ func deployedAims(d bench.Deployment) []contest.Aim {
 
 // runDeployed measures each deployment whose name has one of the words.
 func runDeployed(ctx context.Context, p *contest.Program, schemas []*bench.Postgres, postmaster int, large bool) error {
-	var outcomes contest.Outcome
-	measure := func(c contest.Contest) error {
-		o, err := p.Measure(ctx, c)
-		if err == nil {
-			outcomes.Add(o)
+	contests := deployedContests(p, schemas, postmaster, large)
+	if named(twoProcesses, p.Words()) {
+		c, done, err := processesOnOneFile(p.Scale())
+		if err != nil {
+			return err
 		}
-		return err
+		defer done()
+		contests = append(contests, c)
 	}
+	if len(contests) == 0 {
+		return fmt.Errorf("-only: no deployment has one of %q in its name", p.Words())
+	}
+	all, err := measureAll(ctx, p, contests)
+	return errors.Join(p.Write(all, pawl), err)
+}
+
+// measureAll measures contests until one fails, and returns what is measured then.
+func measureAll(ctx context.Context, p *contest.Program, contests []contest.Contest) (*contest.Outcome, error) {
+	all := new(contest.Outcome)
+	for _, c := range contests {
+		o, err := p.Measure(ctx, c)
+		if all.Add(o); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// deployedContests are the contests of Pawl and River as they are deployed.
+func deployedContests(p *contest.Program, schemas []*bench.Postgres, postmaster int, large bool) (contests []contest.Contest) {
 	for _, d := range deployments(p.Scale(), large, schemas[0].URL()) {
 		if !named(d.Name, p.Words()) {
 			continue
@@ -82,29 +105,13 @@ func runDeployed(ctx context.Context, p *contest.Program, schemas []*bench.Postg
 		var now *bench.Deployed
 		own := d
 		own.Servers = 1
-		c := contest.Contest{
+		contests = append(contests, contest.Contest{
 			Entrants:  []contest.Entrant{entrant(pawl, pawl, own, schemas[0].URL(), &now), entrant(tunedRiver, tunedRiver, d, schemas[1].URL(), &now)},
 			Workloads: []bench.Workload{d.Workload()}, Aims: deployedAims(d),
 			CPU: func() contest.CPU { return contest.Used(postmaster, now.PIDs()...) },
-		}
-		if err := measure(c); err != nil {
-			return err
-		}
+		})
 	}
-	if named(twoProcesses, p.Words()) {
-		c, done, err := processesOnOneFile(p.Scale())
-		if err != nil {
-			return err
-		}
-		defer done()
-		if err := measure(c); err != nil {
-			return err
-		}
-	}
-	if len(outcomes.Turns) == 0 {
-		return fmt.Errorf("-only: no deployment has one of %q in its name", p.Words())
-	}
-	return p.Write(&outcomes, pawl)
+	return contests
 }
 
 // entrant is a system in a deployment on a database. now is set to it when its turn begins.

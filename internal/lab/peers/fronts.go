@@ -65,29 +65,21 @@ func runFronts(ctx context.Context, p *contest.Program, schemas []*bench.Postgre
 		return err
 	}
 	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // sleep keeps one
-	all, err := measureFronts(ctx, p, frontContests(progs, dir, schemas, postmaster))
-	if err == nil && len(all.Turns) == 0 {
-		return fmt.Errorf("-only: no requests have one of %q in their name", p.Words())
-	}
-	return errors.Join(p.Write(all, pawl), err)
-}
-
-// measureFronts measures contests until one fails, and returns what is measured then.
-func measureFronts(ctx context.Context, p *contest.Program, contests []frontContest) (*contest.Outcome, error) {
-	all := new(contest.Outcome)
-	for _, c := range contests {
-		c.Workloads = c.Workloads[:0:0]
+	var contests []contest.Contest
+	found := false
+	for _, c := range frontContests(progs, dir, schemas, postmaster) {
 		for _, w := range frontWorkloads(c.database, c.requests, p.Scale()) {
 			if named(w.Name, p.Words()) {
-				c.Workloads = append(c.Workloads, w)
+				c.Workloads, found = append(c.Workloads, w), true
 			}
 		}
-		o, err := p.Measure(ctx, c.Contest)
-		if all.Add(o); err != nil {
-			return all, err
-		}
+		contests = append(contests, c.Contest)
 	}
-	return all, nil
+	if !found {
+		return fmt.Errorf("-only: no requests have one of %q in their name", p.Words())
+	}
+	all, err := measureAll(ctx, p, contests)
+	return errors.Join(p.Write(all, pawl), err)
 }
 
 // A frontContest compares fronts on one kind of database.

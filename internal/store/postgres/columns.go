@@ -151,6 +151,29 @@ func insert(table string, cs []column, more string) string {
 	return fmt.Sprintf("insert into %s (%s) select * from %s u %s", table, names("", cs), given(cs), more)
 }
 
+// A columnSet has the columns of a table by their index.
+type columnSet uint64
+
+// maxColumns is how many columns of a table can be in a set.
+const maxColumns = 63
+
+func (s columnSet) has(i int) bool { return s>>i&1 == 1 }
+
+// insertAlike returns the statement that writes rows which are the same in some columns: each of
+// these has a value as its parameter, not an array.
+func insertAlike(table string, cs []column, same columnSet) string {
+	var values, arrays []string
+	for i, c := range cs {
+		if same.has(i) {
+			values = append(values, fmt.Sprintf("$%d::%s", i+1, c.typ))
+			continue
+		}
+		values = append(values, "u."+c.name)
+		arrays = append(arrays, fmt.Sprintf("unnest($%d::%s[]) as %s", i+1, c.typ, c.name))
+	}
+	return fmt.Sprintf("insert into %s (%s) select %s from (select %s%s) u", table, names("", cs), strings.Join(values, ", "), strings.Join(arrays, ", "), few)
+}
+
 // update returns the statement that writes the moving columns, and the bodies that are not
 // null, of the rows with the given key and seq (the column was).
 func update[R any](t *table[R]) string {

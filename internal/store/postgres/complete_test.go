@@ -52,7 +52,7 @@ func TestWhatIsNotWrittenFails(t *testing.T) {
 	d := &draft{now: 1}
 	j := d.newJob(1)
 	s := d.newStep(j, 1, 1)
-	w, err := encode(newReading(&store.Query{}), &d.Changes)
+	w, err := new(DB).encode(newReading(&store.Query{}), &d.Changes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,6 +73,7 @@ type DB struct {
 	rooms           rooms
 	running         runningRows
 	fusedStatements fusedStatements
+	alikeStatements alikeStatements
 	silence         time.Duration // see Config.Silence
 	spare           bool          // there is a processor to spare for waiting on the server
 	awaiting        atomic.Bool   // one is waiting
@@ -145,6 +146,7 @@ func (db *DB) connect(ctx context.Context, cfg Config, conns int) (*pgxpool.Pool
 	pc.MaxConns = int32(conns)
 	db.tune(pc.ConnConfig)
 	pc.PingTimeout = sessionLimit // for an idle connection; otherwise the ping may delay Close for a minute
+	pc.AfterConnect = compressing("lz4")
 	pool, err := pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, connectError(err)

@@ -74,7 +74,7 @@ func (db *DB) decideAndCommit(ctx context.Context, conn *pgxpool.Conn, facts *re
 		db.rollback(ctx, conn)
 		return facts.recalled, err
 	}
-	w, err := encode(facts, ch)
+	w, err := db.encode(facts, ch)
 	if err != nil {
 		db.rollback(ctx, conn)
 		return false, err

@@ -26,6 +26,7 @@ const (
 	codeNoTable       = "42P01"
 	codeLockTimeout   = "55P03"
 	codeNoRight       = "42501"
+	codeNoValue       = "22023" // a setting has no such value
 	codeFailed        = "25P02" // the transaction has failed before
 )
 

@@ -81,7 +81,7 @@ func TestSettleWaitsForTheLostTransaction(t *testing.T) {
 		d := &draft{now: facts.Now}
 		d.newJob(1)
 		entry = d.Entries[0]
-		w, _ := encode(facts, &d.Changes)
+		w, _ := db.encode(facts, &d.Changes)
 		ctx := context.Background()
 		sent <- conn.Conn().PgConn().PID()
 		go func() {

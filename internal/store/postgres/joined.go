@@ -235,8 +235,8 @@ func (j *joined) keys(list []store.IdempotencyKey) error {
 
 // write writes the changes, except definitions.
 func (j *joined) write(ch *store.Changes) error {
-	jobs, errJobs := jobTable.rowsOf(ch.NewJobs, false)
-	steps, errSteps := stepTable.rowsOf(ch.NewSteps, false)
+	jobs, errJobs := jobTable.rowsOf(ch.NewJobs)
+	steps, errSteps := stepTable.rowsOf(ch.NewSteps)
 	moved := collect(stepTable.change, len(ch.Steps))
 	err := errors.Join(errJobs, errSteps)
 	for _, u := range ch.Steps {
@@ -262,7 +262,7 @@ func (j *joined) write(ch *store.Changes) error {
 		more []any
 	}{
 		{newJobs, jobs, nil}, {newSteps, steps, nil}, {setSteps, moved, []any{int64(len(ch.Steps))}},
-		{newEntries, packedRows(nil, packed, false), nil}, {setAnswers, answers, nil}, {dropKeys, unused, nil},
+		{newEntries, packedRows(nil, packed, false, false), nil}, {setAnswers, answers, nil}, {dropKeys, unused, nil},
 	} {
 		if w.len() == 0 {
 			continue

@@ -62,7 +62,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	if len(ch.Workers) > 0 { // others may hold a share lock on them
 		return false, nil
 	}
-	w, err := encode(r, ch)
+	w, err := db.encode(r, ch)
 	if err != nil {
 		return surely, err
 	}

@@ -45,7 +45,7 @@ func (r *reading) pause(c *cursor) {
 }
 
 func (w *writing) pauses(ch *store.Changes) {
-	made, err := pauseTable.rowsOf(ch.NewPauses, false)
+	made, err := pauseTable.rowsOf(ch.NewPauses)
 	w.check(err)
 	w.insert(newPauses, made)
 	change(w, setPauses, pauseTable, ch.Pauses)

@@ -75,10 +75,20 @@ func (t *table[R]) readWhole(c *cursor) *R {
 	return v
 }
 
-// rowsOf collects new rows. If flat is set, each value of a single row is a parameter.
-func (t *table[R]) rowsOf(list []*R, flat bool) (r *rows, err error) {
-	r = collect(t.fresh, len(list))
-	r.flat = flat && len(list) == 1
+// rowsOf collects new rows.
+func (t *table[R]) rowsOf(list []*R) (*rows, error) {
+	return t.collect(collect(t.fresh, len(list)), list)
+}
+
+// newRows does the same. Each value of a single row is a parameter, and the columns in which several
+// have the same value are known.
+func (t *table[R]) newRows(room *room, list []*R) (*rows, error) {
+	r := collect(t.fresh, len(list))
+	r.room, r.flat, r.pick = room, len(list) == 1, len(list) > 1
+	return t.collect(r, list)
+}
+
+func (t *table[R]) collect(r *rows, list []*R) (_ *rows, err error) {
 	for _, v := range list {
 		err = errors.Join(err, writeColumns(r, t.freshOf, v))
 	}

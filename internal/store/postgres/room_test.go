@@ -134,7 +134,7 @@ func TestParametersInAUsedRoom(t *testing.T) {
 		written := func(room *room) (params [][][]byte) {
 			r := newReading(&store.Query{})
 			r.room = room
-			w, err := encode(r, &d.Changes)
+			w, err := new(DB).encode(r, &d.Changes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -23,6 +24,7 @@ type rows struct {
 	cols []array // nil until the first value: many statements have no rows
 	at   int
 	flat bool // few rows, each value a parameter: one array holds them all
+	pick bool // it notices the columns in which all rows have the same value; see alike
 }
 
 // An array is the elements of one column: each its length (or -1) and bytes.
@@ -30,8 +32,13 @@ type array struct {
 	oid   uint32
 	n     int
 	nulls bool
+	same  bool   // all elements are the same, and buf has only the first
 	buf   []byte // from the header on
 }
+
+// longest is the length up to which a value is compared with the one before it. Longer ones are
+// bodies, which mostly differ.
+const longest = 64
 
 const arrayHeader = 20
 
@@ -54,7 +61,7 @@ func (r *rows) open() {
 	r.cols = make([]array, len(r.spec))
 	for i, c := range r.spec {
 		n := arrayHeader + r.hint*r.width(c)
-		r.cols[i] = array{oid: arrayOID[c.typ], buf: block[:arrayHeader:n]}
+		r.cols[i] = array{oid: arrayOID[c.typ], same: r.pick, buf: block[:arrayHeader:n]}
 		block = block[n:]
 	}
 }
@@ -158,6 +165,33 @@ func (r *rows) params() [][]byte {
 	return out
 }
 
+// alike returns the set of the columns that have the same value in all rows. At least one is not
+// among them, so that an array says how many rows there are.
+func (r *rows) alike() (same columnSet) {
+	for i := range min(len(r.cols), maxColumns) {
+		if r.cols[i].same {
+			same |= 1 << i
+		}
+	}
+	if n := len(r.cols) - 1; same == 1<<len(r.cols)-1 {
+		same &^= 1 << n
+	}
+	return same
+}
+
+// split returns one parameter per column: of those in the set, which are alike, the value.
+func (r *rows) split(same columnSet) [][]byte {
+	out := make([][]byte, len(r.cols))
+	for i := range r.cols {
+		if c := &r.cols[i]; same.has(i) {
+			out[i] = c.value()
+		} else {
+			out[i] = c.finish()
+		}
+	}
+	return out
+}
+
 // appendValues appends one parameter per value, of flat rows one after the other.
 func (r *rows) appendValues(out [][]byte) [][]byte {
 	for b := r.cols[0].buf; len(b) > 0; {
@@ -174,26 +208,86 @@ func (r *rows) appendValues(out [][]byte) [][]byte {
 }
 
 func (a *array) num(v int64) {
+	if a.same && a.n > 1 {
+		if b := a.buf[arrayHeader:]; len(b) == 4+8 && binary.BigEndian.Uint64(b[4:]) == uint64(v) {
+			return
+		}
+		a.differs(a.n - 1)
+	}
 	a.buf = binary.BigEndian.AppendUint32(a.buf, 8)
 	a.buf = binary.BigEndian.AppendUint64(a.buf, uint64(v))
 }
 
 func (a *array) bytes(b []byte) {
+	if a.same && repeats(a, b) {
+		return
+	}
+	a.grow(4 + len(b))
 	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(b))), b...)
+}
+
+// grow makes room for n bytes. It at least doubles the room: bodies are longer than expected, and
+// append alone would copy those of one transaction several times.
+func (a *array) grow(n int) {
+	if free := cap(a.buf) - len(a.buf); free < n {
+		a.buf = slices.Grow(a.buf, max(n, cap(a.buf)))
+	}
 }
 
 func (a *array) text(s string) {
 	s = storable(s)
+	if a.same && repeats(a, s) {
+		return
+	}
 	a.buf = append(binary.BigEndian.AppendUint32(a.buf, uint32(len(s))), s...)
 }
 
 func (a *array) null() {
+	if a.same && a.n > 1 {
+		if a.nulls {
+			return
+		}
+		a.differs(a.n - 1)
+	}
 	a.nulls = true
 	a.buf = binary.BigEndian.AppendUint32(a.buf, 0xffffffff)
 }
 
+// repeats reports whether the next element, which is not null, is the same as all before it.
+func repeats[T string | []byte](a *array, v T) bool {
+	switch {
+	case a.n == 1:
+		a.same = len(v) <= longest
+		return false
+	case !a.nulls && string(a.buf[arrayHeader+4:]) == string(v):
+		return true
+	}
+	a.differs(a.n - 1)
+	return false
+}
+
+// differs writes out the first n elements, which are the same, since another one is not.
+func (a *array) differs(n int) {
+	first := a.buf[arrayHeader:]
+	for range n - 1 {
+		a.buf = append(a.buf, first...)
+	}
+	a.same = false
+}
+
+// value returns the value that all elements have, or nil if they are null.
+func (a *array) value() []byte {
+	if a.nulls {
+		return nil
+	}
+	return a.buf[arrayHeader+4:]
+}
+
 // finish completes the header: dimensions, nulls, type, length, lower bound.
 func (a *array) finish() []byte {
+	if a.same && a.n > 1 {
+		a.differs(a.n)
+	}
 	h := a.buf[:arrayHeader]
 	binary.BigEndian.PutUint32(h, 1)
 	binary.BigEndian.PutUint32(h[4:], 0)

@@ -46,7 +46,7 @@ func (r *reading) schedule(c *cursor) {
 }
 
 func (w *writing) schedules(ch *store.Changes) {
-	made, err := scheduleTable.rowsOf(ch.NewSchedules, false)
+	made, err := scheduleTable.rowsOf(ch.NewSchedules)
 	w.check(err)
 	w.insert(newSchedules, made)
 	change(w, setSchedules, scheduleTable, ch.Schedules)

@@ -40,7 +40,7 @@ func (r *reading) token(c *cursor) {
 }
 
 func (w *writing) tokens(ch *store.Changes) {
-	made, err := tokenTable.rowsOf(ch.NewTokens, false)
+	made, err := tokenTable.rowsOf(ch.NewTokens)
 	w.check(err)
 	w.insert(newTokens, made)
 	change(w, setTokens, tokenTable, ch.Tokens)

@@ -170,7 +170,7 @@ func (p *pair) late(q *store.Query, meanwhile func(), decide func(*store.Facts, 
 	defer conn.Release()
 	d := &draft{now: facts.Now}
 	decide(facts.Facts, d)
-	w, err := encode(facts, &d.Changes)
+	w, err := db.encode(facts, &d.Changes)
 	if err == nil {
 		err = db.commit(p.Context(), conn, w, writeLimit)
 	}

@@ -49,7 +49,7 @@ func (r *reading) webhook(c *cursor) {
 }
 
 func (w *writing) webhooks(ch *store.Changes) {
-	made, err := webhookTable.rowsOf(ch.NewWebhooks, false)
+	made, err := webhookTable.rowsOf(ch.NewWebhooks)
 	w.check(err)
 	w.insert(newWebhooks, made)
 	change(w, setWebhooks, webhookTable, ch.Webhooks)

@@ -36,7 +36,8 @@ var (
 // A writing is a set of changes in the form that the server accepts.
 type writing struct {
 	calls                     []call
-	room                      *room    // of the parameters
+	room                      *room // of the parameters
+	alike                     *alikeStatements
 	optimistic                bool     // no transaction was begun
 	fused                     bool     // it is one statement, which returns the stamp
 	values                    [][]byte // the parameters of the parts
@@ -47,8 +48,8 @@ type writing struct {
 }
 
 // encode prepares the changes before anything is sent.
-func encode(f *reading, ch *store.Changes) (*writing, error) {
-	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic, room: f.room}
+func (db *DB) encode(f *reading, ch *store.Changes) (*writing, error) {
+	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic, room: f.room, alike: &db.alikeStatements}
 	w.verifyTheWorkers(f)
 	w.definitions(ch.Definitions)
 	w.schedules(ch)
@@ -103,9 +104,15 @@ func (w *writing) addArrays(s *statement, r *rows, more ...[]byte) {
 	w.add(s, append(r.params(), more...)...)
 }
 
-// addRows queues a statement unless it has no rows.
+// addRows queues a statement on new rows, unless there are none. If there are many, what they share
+// in a column may be sent as a value.
 func (w *writing) addRows(s *statement, r *rows) {
-	if r.len() > 0 {
+	switch n := r.len(); {
+	case n == 0:
+	case n > fewRows && r.pick:
+		alike, same := w.alike.of(s, r.alike())
+		w.add(alike, r.split(same)...)
+	default:
 		w.addArrays(s, r)
 	}
 }
@@ -135,7 +142,7 @@ func (w *writing) workers(ch *store.Changes) {
 	for _, u := range ch.Workers {
 		w.check(metadata(u.Record))
 	}
-	r, err := workerTable.rowsOf(ch.NewWorkers, false)
+	r, err := workerTable.rowsOf(ch.NewWorkers)
 	w.check(err)
 	w.insert(newWorkers, r)
 	change(w, setWorkers, workerTable, ch.Workers)
@@ -150,7 +157,7 @@ func metadata(v *pawl.Worker) error {
 }
 
 func (w *writing) jobs(f *reading, ch *store.Changes) {
-	r, err := jobTable.rowsOf(ch.NewJobs, true)
+	r, err := jobTable.newRows(w.room, ch.NewJobs)
 	w.check(err)
 	w.insertAny(newJobs, newJob, r)
 	others := w.moveJobs(f, ch.Jobs)
@@ -159,7 +166,7 @@ func (w *writing) jobs(f *reading, ch *store.Changes) {
 }
 
 func (w *writing) steps(f *reading, ch *store.Changes) {
-	r, err := stepTable.rowsOf(ch.NewSteps, true)
+	r, err := stepTable.newRows(w.room, ch.NewSteps)
 	w.check(err)
 	w.insertAny(newSteps, newStep, r)
 	others := w.moveSteps(f, ch.Steps)
@@ -222,7 +229,7 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 		}
 	}
 	rows := store.Pack(packed)
-	r := packedRows(w.room, rows, len(rows) <= fewEntries)
+	r := packedRows(w.room, rows, len(rows) <= fewEntries, true)
 	switch {
 	case !r.flat:
 		w.addRows(newEntries, r)
@@ -241,9 +248,9 @@ func (w *writing) trail(entries []store.Entry, at int64) {
 }
 
 // packedRows collects rows of the trail of jobs and steps.
-func packedRows(room *room, packed []store.Packed, flat bool) *rows {
+func packedRows(room *room, packed []store.Packed, flat, pick bool) *rows {
 	r := collect(trailColumns, len(packed))
-	r.room, r.flat, r.more = room, flat, 5+moreBytes(packed)/max(len(packed), 1) // with the length
+	r.room, r.flat, r.pick, r.more = room, flat, pick, 5+moreBytes(packed)/max(len(packed), 1) // with the length
 	for i := range packed {
 		r.entries(packed[i])
 	}

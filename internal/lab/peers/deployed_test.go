@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/lab/bench"
+	"github.com/pawl-dev/pawl/internal/lab/contest"
+)
+
+// TestTurnsBeforeAFailure: a turn that fails ends the measurement, and what was measured before it
+// is there to be written.
+func TestTurnsBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	var p contest.Program
+	p.Flags(flag.NewFlagSet("", flag.PanicOnError))
+	broken := errors.New("a worker has ended")
+	turns := 0
+	var contests []contest.Contest
+	for _, name := range []string{"first", "second", "third"} {
+		open := func(context.Context) (bench.System, error) { return &front{close: func() error { return nil }}, nil }
+		contests = append(contests, contest.Contest{
+			Entrants: []contest.Entrant{{Name: pawl, Open: open}, {Name: tunedRiver, Open: open}},
+			Workloads: []bench.Workload{{Name: name,
+				Before: func(context.Context, bench.System, bench.Sizes) error { return nil },
+				Measure: func(context.Context, bench.System, bench.Sizes) (bench.Figures, error) {
+					if turns++; name == "second" && turns > 12 {
+						return bench.Figures{}, broken
+					}
+					return bench.Figures{Jobs: 1, Steps: 1, JobRate: 1, StepRate: 1}, nil
+				}}},
+			CPU: func() contest.CPU { return contest.CPU{} },
+		})
+	}
+	all, err := measureAll(t.Context(), &p, contests)
+	if !errors.Is(err, broken) || len(all.Turns) != 12 || len(all.Ratios) == 0 {
+		t.Errorf("%d turns and %d ratios with %v; want 12 of the six rounds before the failure", len(all.Turns), len(all.Ratios), err)
+	}
+}
