@@ -18,7 +18,7 @@ import (
 
 // looksUp are the statements whose work is to find records by key.
 var looksUp = []*statement{readNamed, readAhead, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, claimLone, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys,
-	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone.alone, countJobs.alone.alone, takeSteps.alone.alone, endSteps.alone.alone, spreadSteps.alone.alone, verifyJobs, verifySteps,
+	moveJobs.read, countJobs.read, startJobs.read, finishJobs.read, startSteps.read, finishSteps.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, startJobs.known, finishJobs.known, startSteps.known, finishSteps.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone.alone, countJobs.alone.alone, takeSteps.alone.alone, endSteps.alone.alone, spreadSteps.alone.alone, verifyJobs, verifySteps,
 	wholeJob, wholeCount, wholeKin, wholeSteps, wholeTrail}
 
 // TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
