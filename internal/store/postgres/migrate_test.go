@@ -268,3 +268,62 @@ func TestAnOlderPawlWritesNothing(t *testing.T) {
 		return err
 	})
 }
+
+// TestOrderOfColumns: in a new database the columns of jobs and steps that have a fixed length come
+// first, and whoever has the right to read a view keeps it. Where there is a job, or somebody has a
+// right to a table, the tables stay as they are; all else is the same.
+func TestOrderOfColumns(t *testing.T) {
+	t.Parallel()
+	last := len(migrations()) - 1
+	const ordered = `select bool_and(fixed) from (select attlen > 0 or not exists (
+  select from pg_attribute b where b.attrelid = a.attrelid and b.attnum > a.attnum and b.attlen > 0) as fixed
+from pg_attribute a where a.attrelid = any ('{job, step}'::regclass[]) and a.attnum > 0) c`
+	var lists [][]string
+	for _, tt := range []struct {
+		name    string
+		remove  string // of what version 1 has made
+		grant   string
+		ordered bool
+	}{
+		{"a new database", "delete from job; delete from step", "grant select on jobs to public", true},
+		{"a right to a table", "delete from job; delete from step", "grant select on jobs, job to public", false},
+		{"jobs", "delete from step", "grant select on jobs to public", false},
+	} {
+		url, s := versionOne(t)
+		onURL(t, url, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(t.Context(), tt.remove)
+			return err
+		})
+		migrate(t, s, last)
+		onURL(t, url, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(t.Context(), tt.grant)
+			return err
+		})
+		migrate(t, s, last+1)
+		onURL(t, url, func(conn *pgx.Conn) error {
+			var got, kept bool
+			if err := conn.QueryRow(t.Context(), "select ("+ordered+"), has_table_privilege('public', 'jobs', 'select')").Scan(&got, &kept); err != nil {
+				return err
+			}
+			if got != tt.ordered || !kept {
+				t.Errorf("%s: columns in the new order: %v, want %v; the view can still be read: %v", tt.name, got, tt.ordered, kept)
+			}
+			rows, err := conn.Query(t.Context(), `select line from (`+catalogSQL+`) c(line)
+union all select attrelid::regclass::text || attname || coalesce(pg_get_expr(adbin, adrelid), '') from pg_attribute left join pg_attrdef on adrelid = attrelid and adnum = attnum
+  where attrelid = any ('{job, step}'::regclass[]) and attnum > 0 and not attisdropped
+union all select relname || reloptions::text || relpersistence::text from pg_class where oid = any ('{job, step}'::regclass[])
+union all select pg_get_viewdef(c.oid) from pg_class c where relkind = 'v' and relnamespace = current_schema()::regnamespace order by 1`)
+			if err != nil {
+				return err
+			}
+			list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			lists = append(lists, list)
+			return err
+		})
+	}
+	for _, list := range lists[1:] {
+		if diff := cmp.Diff(lists[0], list); diff != "" {
+			t.Errorf("a new database, and one that is not (-new +other):\n%s", diff)
+		}
+	}
+}
