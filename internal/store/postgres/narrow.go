@@ -28,7 +28,7 @@ var (
 
 	// For the jobs of a batch that begin, and that end, with no deadline and no mark.
 	startJobs  = narrowly("start_jobs", jobTable, "state seq head updated_at line active started_at")
-	finishJobs = narrowly("finish_jobs", jobTable, "state seq head updated_at open active completed_at output")
+	finishJobs = narrowly("finish_jobs", jobTable, "state seq head updated_at ending open active tree completed_at output")
 
 	// For a step that is enqueued and claimed, for one that ends, and for both.
 	takeSteps = narrowly("take_steps", stepTable, moved+taken)
@@ -37,7 +37,7 @@ var (
 
 	// The same in a batch, for steps with no deadline, no mark and no instances.
 	startSteps  = narrowly("start_steps", stepTable, "state seq head updated_at unmet attempts claims worker route rank enqueued_at started_at")
-	finishSteps = narrowly("finish_steps", stepTable, "state seq head updated_at completed_at output")
+	finishSteps = narrowly("finish_steps", stepTable, "state seq head updated_at folded completed_at output")
 
 	// For the node of a fan-out whose instances end and are made. It is the row with the list.
 	spreadSteps = narrowly("spread_steps", stepTable, "mark made live tree")
