@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/decide"
@@ -61,18 +60,9 @@ func (e *Engine) createJob(t *tx, b *creation) error {
 	}
 	for n := range b.def.Nodes {
 		s := t.makeStep(job, pawl.MakeOrd(n+1, 0))
-		s.Unmet, s.Route = len(b.def.Nodes[n].Needs), b.route(job, n+1)
+		s.Unmet, s.Route = len(b.def.Nodes[n].Needs), decide.Route(b.def, job, n+1) // now, so that its claim changes no index
 	}
 	return nil
-}
-
-// route returns the route of a node's step. It is stored from the beginning, so that a claim does not
-// change it: that would change an index.
-func (b *creation) route(j *pawl.Job, node int) rowkey.Route {
-	if j.Route != 0 && slices.Contains(b.def.Roots(), node) {
-		return j.Route
-	}
-	return decide.Route(b.def, j, node)
 }
 
 // job returns the new job, without the fields that the table sets.

@@ -4,26 +4,34 @@
 -- with create index concurrently: writers wait while they are built here.
 create index if not exists step_slots on step (pool) where line = 2;
 create index if not exists step_cancel on step (due_at) where due_event = 'cancel';
+do $$
+declare
+  broken regclass;
+begin
+  select indexrelid into broken from pg_index
+  where indexrelid in ('step_slots'::regclass, 'step_cancel'::regclass) and not (indisvalid and indisready);
+  if found then
+    raise exception 'index % was not built to its end', broken using hint = format('run reindex index concurrently %s', broken);
+  end if;
+end $$;
 drop index step_pool, step_stop;
 
 -- Columns of one length come before the others, so that the server finds them, and those of indexes
--- above all, without reading what is before them. New databases alone get this order: no table is
--- written anew.
+-- above all, without reading what is before them. Only tables that this very transaction has made get
+-- this order: nobody else has seen them, and no table is written anew.
 do $$
 declare
-  tables  text[] := '{step, job}'; -- steps before jobs, as everywhere
+  tables  text[] := '{step, job}';
   views   regclass[];
   queries text[];
   indexes text[];
   tab     text;
   list    text;
 begin
-  lock table step, job in access exclusive mode;
-  if exists (select from step) or exists (select from job)
-    or exists (select from pg_class where oid = any (tables::regclass[]) and (relacl is not null or relhastriggers)) then
+  if not exists (select from migration where version = 1 and at = now()) then
     return;
   end if;
-  -- Views keep their grants, and those that are built on them, while they do without the tables.
+  -- Views do without the tables meanwhile.
   select array_agg(v), array_agg(pg_get_viewdef(v)) into views, queries from (
     select distinct r.ev_class::regclass as v from pg_depend d join pg_rewrite r on r.oid = d.objid
     where d.classid = 'pg_rewrite'::regclass and d.refobjid = any (tables::regclass[])) w;
