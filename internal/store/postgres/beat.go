@@ -23,8 +23,8 @@ import (
 const tookAway = "-"
 
 // stopsFor is for how long after its deadline a stop is repeated, in microseconds. By then the
-// evaluator has ended the step. The index has the stops of all workers, and those that are over as
-// long as an old snapshot may see them.
+// evaluator, if a server runs, has ended the step, and the worker hears that it was taken. The index
+// has the stops of all workers, and those that are over as long as an old snapshot may see them.
 const stopsFor = "60000000"
 
 // beat writes and returns everything in one statement: a row for each stop, one for each claim
