@@ -153,7 +153,7 @@ type Step struct {
 	Worker      rowkey.Worker
 	Route       rowkey.Route
 	Priority    int
-	Rank        int64       // its place in the queue; see RankAt
+	Rank        int64       // its place in the queue, and 0 once a worker has it; see RankAt
 	Pool        rowkey.Pool // the pool of its queue, of which it holds a slot while it is in progress, or 0
 	Total       int         // of a fan-out's node: the instances there will be
 	Made        int         // of a fan-out's node: the instances made so far

@@ -276,6 +276,7 @@ func (d *Decision) Claim(s *pawl.Step, worker *pawl.Worker) error {
 	s.Claims++
 	s.Attempts++
 	s.Worker, s.StartedAt, s.Mark = worker.Key(), d.Now, pawl.Clear
+	s.Rank = 0
 	s.DueAt, s.DueEvent = 0, ""
 	if t := d.node(s.Ord).Timeout; t > 0 {
 		s.DueAt, s.DueEvent = d.Now+(t+StopGrace).Microseconds(), lifecycle.StepTimeout

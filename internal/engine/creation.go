@@ -59,7 +59,8 @@ func (e *Engine) createJob(t *tx, b *creation) error {
 		return err
 	}
 	for n := range b.def.Nodes {
-		t.makeStep(job, pawl.MakeOrd(n+1, 0)).Unmet = len(b.def.Nodes[n].Needs)
+		s := t.makeStep(job, pawl.MakeOrd(n+1, 0))
+		s.Unmet, s.Route = len(b.def.Nodes[n].Needs), decide.Route(b.def, job, n+1) // now, so that its claim changes no index
 	}
 	return nil
 }

@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/worker"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // echo returns the step's input document.
@@ -161,6 +163,41 @@ func TestCancelStopsWhatRuns(t *testing.T) { // T1, J2
 			t.Errorf("canceling twice: %v; want a conflict (K3)", err)
 		}
 		verify(t, p.store)
+	})
+}
+
+// TestAClaimLeavesRouteAndRank: a step has its route from the beginning, of whatever node it is, and
+// no rank while a worker has it. So a claim changes neither, and a store that has an index on them
+// need not touch it.
+func TestAClaimLeavesRouteAndRank(t *testing.T) {
+	onStores(t, func(t *testing.T, open func() store.Store) {
+		p := start(t, open(), setup{})
+		def := define(t, "name: c\nsteps: [{id: a, handler: block}, {id: b, handler: echo, queue: other, needs: [a]}]\n")
+		id := p.submit(def, "")
+		routes := []rowkey.Route{pawl.Route(pawl.DefaultWorkspace, workflow.DefaultQueue, "block", 0), pawl.Route(pawl.DefaultWorkspace, "other", "echo", 0)}
+		check := func(when string) {
+			t.Helper()
+			all, err := p.store.Steps(t.Context(), id.JobKey(), 0, 0)
+			if err != nil || len(all) != len(routes) {
+				t.Fatalf("%s: %d steps, %v", when, len(all), err)
+			}
+			for i, s := range all {
+				if s.Route != routes[i] || s.Rank != 0 {
+					t.Errorf("%s: step %d is %s with route %d and rank %d, want %d and none", when, i+1, s.State, s.Route, s.Rank, routes[i])
+				}
+			}
+		}
+		check("submitted")
+		started, over := make(chan struct{}), make(chan struct{})
+		p.config.handlers = map[string]worker.Handler{"echo": echo, "block": func(context.Context, *worker.Task) worker.Result {
+			close(started)
+			<-over
+			return worker.Result{}
+		}}
+		p.startWorker()
+		<-started
+		check("claimed")
+		close(over)
 	})
 }
 

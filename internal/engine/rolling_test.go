@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/internal/store/sqlite"
@@ -203,6 +204,30 @@ func TestASchemaChangeIsNoOutage(t *testing.T) {
 		db.gapOfTwo(base, older, newer)
 		verify(t, newer.store)
 	})
+}
+
+// TestPostgresNewestVersionIsNoOutage: the newest change, which is rolling, is made and taken back
+// under a load of jobs, without an error.
+func TestPostgresNewestVersionIsNoOutage(t *testing.T) {
+	t.Parallel()
+	db := &database{t: t, kind: "postgres", where: pgtest.Copy(t, migrated)}
+	p := db.busy("busy", 0)
+	newest, _, err := p.store.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []int{newest - 1, newest, newest - 1, newest} {
+		done := p.done.Load()
+		until(t, "jobs are completed", func() bool { return t.Failed() || p.done.Load() > done+5 })
+		if err := p.store.Migrate(t.Context(), to); err != nil {
+			t.Fatalf("to version %d: %v", to, err)
+		}
+		if current, _, err := p.store.Version(t.Context()); err != nil || current != to || p.store.Fits(t.Context()) != nil {
+			t.Errorf("version %d, %v, %v; want %d", current, err, p.store.Fits(t.Context()), to)
+		}
+	}
+	p.stop()
+	verify(t, p.store)
 }
 
 // gapOfTwo: a program that is two versions ahead, or behind, is refused; and a migration

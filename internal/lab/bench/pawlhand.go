@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/engine"
@@ -181,6 +183,22 @@ func PawlStill(ctx context.Context, url string) (still func(context.Context) (bo
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &Pawl{config: PawlConfig{Store: s}}
-	return p.still, s.Close, nil
+	if at.Postgres == "" {
+		p := &Pawl{config: PawlConfig{Store: s}}
+		return p.still, s.Close, nil
+	}
+	// The store asks for what is in flight, and reads the jobs of the last seconds for it: 28 ms after a
+	// drain of 20,000. This is the question that River is asked.
+	if err := s.Close(); err != nil { // it has made the schema
+		return nil, nil, err
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, nil, err
+	}
+	still = func(ctx context.Context) (still bool, err error) {
+		err = conn.QueryRow(ctx, "select not exists (select from job where state in ('SUBMITTED', 'PENDING', 'RUNNING'))").Scan(&still)
+		return still, err
+	}
+	return still, func() error { return conn.Close(context.WithoutCancel(ctx)) }, nil
 }

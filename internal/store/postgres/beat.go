@@ -22,6 +22,11 @@ import (
 // name.
 const tookAway = "-"
 
+// stopsFor is for how long after its deadline a stop is repeated, in microseconds. By then the
+// evaluator, if a server runs, has ended the step, and the worker hears that it was taken. The index
+// has the stops of all workers, and those that are over as long as an old snapshot may see them.
+const stopsFor = "60000000"
+
 // beat writes and returns everything in one statement: a row for each stop, one for each claim
 // that was taken away, and one for the rest.
 var beat = `with said as (
@@ -33,7 +38,7 @@ var beat = `with said as (
   on conflict (id) do update set at = excluded.at, skew = excluded.skew
 )
 select job, ord, claims::bigint, null::text, 0, 0 from step
-where worker = $1 and due_event = '` + string(lifecycle.StepCancel) + `' and state = 'in_progress'
+where due_event = '` + string(lifecycle.StepCancel) + `' and due_at > (select ` + clock + `) - ` + stopsFor + ` and worker = $1 and state = 'in_progress'
 union all
 select r.job, r.ord, r.claim, '` + tookAway + `', 0, 0 from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
 left join lateral (select 1 as held from step s

@@ -22,8 +22,8 @@ func TestForgottenColumns(t *testing.T) { // not parallel: see storetest.RunMuta
 	spread := slices.DeleteFunc(narrowMutants("spread_steps", spreadSteps), func(m storetest.Mutant) bool { return m.Name == "spread_steps overlooks state" })
 	storetest.RunMutants(t, fresh, slices.Concat(
 		forgotten(jobTable), forgotten(stepTable), forgotten(workerTable), forgotten(scheduleTable), forgotten(tokenTable), forgotten(webhookTable),
-		narrowMutants("move_jobs", moveJobs), narrowMutants("count_jobs", countJobs),
-		narrowMutants("take_steps", takeSteps), narrowMutants("end_steps", endSteps), narrowMutants("move_steps", moveSteps), spread,
+		narrowMutants("move_jobs", moveJobs), narrowMutants("count_jobs", countJobs), narrowMutants("start_jobs", startJobs), narrowMutants("finish_jobs", finishJobs),
+		narrowMutants("take_steps", takeSteps), narrowMutants("end_steps", endSteps), narrowMutants("move_steps", moveSteps), narrowMutants("start_steps", startSteps), narrowMutants("finish_steps", finishSteps), spread,
 	))
 }
 

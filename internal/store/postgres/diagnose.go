@@ -378,7 +378,7 @@ func indexOf(line string) string {
 	return name
 }
 
-var createIndex = regexp.MustCompile(`(?m)^create (unique )?index (\w+) (on [^;]+;)`)
+var createIndex = regexp.MustCompile(`(?m)^create (unique )?index (?:if not exists )?(\w+) (on [^;]+;)`)
 
 // remake returns the statement of the last migration that makes an index, changed so that
 // writers need not wait, or "" for a primary key.

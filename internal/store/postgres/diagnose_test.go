@@ -52,6 +52,24 @@ func TestSchemaList(t *testing.T) {
 	}
 }
 
+// TestEachIndexCanBeMadeAgain by the statement that the doctor gives, except those of constraints and
+// of a partition, which come with that of the table.
+func TestEachIndexCanBeMadeAgain(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for line := range strings.Lines(made) {
+		rest, ok := strings.CutPrefix(line, "index ")
+		if name, _, _ := strings.Cut(rest, " on "); ok && name != "audit_rest_at_idx" && !strings.Contains(made, "."+name+"\n") {
+			if found++; remake(name) == "" {
+				t.Errorf("index %s cannot be made again", name)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("found %d indexes, want more", found)
+	}
+}
+
 // find returns the findings of a check that are worse than ok.
 func find(all []health.Finding, check string) []health.Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(f health.Finding) bool { return f.Check != check || f.Severity == health.OK })

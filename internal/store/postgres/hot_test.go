@@ -44,8 +44,32 @@ func TestEndsTouchNoIndex(t *testing.T) {
 	withinPages(t, db, jobs)
 }
 
+// TestClaimsOfStepsTouchNoIndex: neither do steps that were pending and are claimed. Their jobs leave
+// the index of what is pending.
+func TestClaimsOfStepsTouchNoIndex(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	const n = 40 // of several pages
+	keys := firsts(submit(t, db, n, 7))
+	do(t, db, &store.Query{Jobs: jobsOf(keys), Steps: keys}, func(f *store.Facts, d *draft) {
+		for _, k := range keys {
+			s := f.Steps[k]
+			s.Worker, s.EnqueuedAt, s.StartedAt, s.Unmet = 5, f.Now, f.Now, 0
+			s.Attempts, s.Claims = 1, 1
+			d.moveStep(f.Jobs[k.Job].ID, s, lifecycle.StepClaim, lifecycle.StepInProgress)
+		}
+	})
+	tableWithinPages(t, db, "step", n)
+}
+
 // withinPages checks that there were so many updates of jobs and of steps, all within the page.
 func withinPages(t *testing.T, db *DB, updates int) {
+	t.Helper()
+	tableWithinPages(t, db, "job", updates)
+	tableWithinPages(t, db, "step", updates)
+}
+
+func tableWithinPages(t *testing.T, db *DB, table string, updates int) {
 	t.Helper()
 	for _, conn := range db.pool.AcquireAllIdle(t.Context()) {
 		if _, err := conn.Exec(t.Context(), "select pg_stat_force_next_flush()"); err != nil {
@@ -53,11 +77,9 @@ func withinPages(t *testing.T, db *DB, updates int) {
 		}
 		conn.Release()
 	}
-	for _, table := range []string{"job", "step"} {
-		var all, within int
-		err := db.pool.QueryRow(t.Context(), "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = $1", table).Scan(&all, &within)
-		if err != nil || all != updates || within != updates {
-			t.Errorf("%s: %d of %d updates within the page, %v; want all of %d", table, within, all, err, updates)
-		}
+	var all, within int
+	err := db.pool.QueryRow(t.Context(), "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = $1", table).Scan(&all, &within)
+	if err != nil || all != updates || within != updates {
+		t.Errorf("%s: %d of %d updates within the page, %v; want all of %d", table, within, all, err, updates)
 	}
 }

@@ -54,7 +54,7 @@ func TestManyKnownRowsAreComparedAgain(t *testing.T) {
 	if err != nil || j.Open != 9 || j.Seq != 4 {
 		t.Errorf("the job is %+v, %v; want what the other has written in it, and one more move", j, err)
 	}
-	for _, l := range []*narrow{moveJobs.narrow, countJobs.narrow, takeSteps.narrow, moveSteps.narrow, endSteps.narrow} {
+	for _, l := range []*narrow{moveJobs.narrow, countJobs.narrow, takeSteps.narrow, moveSteps.narrow, endSteps.narrow, startJobs.narrow, finishJobs.narrow, startSteps.narrow, finishSteps.narrow} {
 		err := p.a.pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
 			plan := explain(t, conn, l.known)
 			if strings.Count(plan, "xmin = u.xid") < 2 {

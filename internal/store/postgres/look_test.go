@@ -63,7 +63,7 @@ func TestLifeOfAWorker(t *testing.T) {
 		w = d.newWorker()
 		j := d.newJob(1)
 		s := d.newStep(j, 1, 1)
-		s.State, s.Worker, s.Claims, s.DueEvent = lifecycle.StepInProgress, w.Key(), 4, lifecycle.StepCancel
+		s.State, s.Worker, s.Claims, s.DueAt, s.DueEvent = lifecycle.StepInProgress, w.Key(), 4, d.now+30e6, lifecycle.StepCancel
 	})
 	seen := func(what string, old time.Duration, lock health.Lock) {
 		t.Helper()

@@ -268,3 +268,88 @@ func TestAnOlderPawlWritesNothing(t *testing.T) {
 		return err
 	})
 }
+
+// TestOrderOfColumns: in a new database the columns of jobs and steps that have a fixed length come
+// first. Tables that were there before stay as they are, whatever a snapshot shows of them; all else
+// is the same.
+func TestOrderOfColumns(t *testing.T) {
+	t.Parallel()
+	last := len(migrations())
+	const ordered = `select bool_and(fixed) from (select attlen > 0 or not exists (
+  select from pg_attribute b where b.attrelid = a.attrelid and b.attnum > a.attnum and b.attlen > 0) as fixed
+from pg_attribute a where a.attrelid = any ('{job, step}'::regclass[]) and a.attnum > 0) c`
+	const oldSnapshots = "do $$ begin execute format('alter database %I set default_transaction_isolation = %L', current_database(), 'repeatable read'); end $$"
+	var lists [][]string
+	for _, tt := range []struct {
+		name    string
+		from    int // the version from which it comes
+		before  string
+		ordered bool
+	}{
+		{"a new database", 0, "", true},
+		{"a new database with old snapshots", 0, oldSnapshots, true},
+		{"an empty database of the version before", last - 1, "", false},
+		{"an empty database with old snapshots", last - 1, oldSnapshots, false},
+	} {
+		url := pgtest.URL(t)
+		onURL(t, url, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(t.Context(), tt.before)
+			return err
+		})
+		s, err := OpenSchema(t.Context(), Config{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		migrate(t, s, tt.from)
+		migrate(t, s, last)
+		onURL(t, url, func(conn *pgx.Conn) error {
+			var got bool
+			if err := conn.QueryRow(t.Context(), ordered).Scan(&got); err != nil {
+				return err
+			}
+			if got != tt.ordered {
+				t.Errorf("%s: columns in the new order: %v, want %v", tt.name, got, tt.ordered)
+			}
+			rows, err := conn.Query(t.Context(), `select line from (`+catalogSQL+`) c(line)
+union all select attrelid::regclass::text || attname || coalesce(pg_get_expr(adbin, adrelid), '') from pg_attribute left join pg_attrdef on adrelid = attrelid and adnum = attnum
+  where attrelid = any ('{job, step}'::regclass[]) and attnum > 0 and not attisdropped
+union all select relname || reloptions::text || relpersistence::text from pg_class where oid = any ('{job, step}'::regclass[])
+union all select pg_get_viewdef(c.oid) from pg_class c where relkind = 'v' and relnamespace = current_schema()::regnamespace order by 1`)
+			if err != nil {
+				return err
+			}
+			list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			lists = append(lists, list)
+			return err
+		})
+	}
+	for _, list := range lists[1:] {
+		if diff := cmp.Diff(lists[0], list); diff != "" {
+			t.Errorf("a new database, and another (-new +other):\n%s", diff)
+		}
+	}
+}
+
+// TestABrokenIndexIsNotTakenForBuilt: one that was to be built beforehand, and was not to its end.
+func TestABrokenIndexIsNotTakenForBuilt(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s, err := OpenSchema(t.Context(), Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const claims = 13
+	migrate(t, s, claims-1)
+	onURL(t, url, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), "create index step_cancel on step (due_at) where due_event = 'cancel'; update pg_index set indisvalid = false where indexrelid = 'step_cancel'::regclass")
+		return err
+	})
+	if err := s.Migrate(t.Context(), claims); err == nil || !strings.Contains(err.Error(), "step_cancel") {
+		t.Errorf("migrated with an index that is not valid: %v", err)
+	}
+	onURL(t, url, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), "reindex index concurrently step_cancel")
+		return err
+	})
+	migrate(t, s, claims)
+}

@@ -26,10 +26,18 @@ var (
 	moveJobs  = narrowly("move_jobs", jobTable, moved+"ending open blocked active tree started_at completed_at output")
 	countJobs = narrowly("count_jobs", jobTable, "open blocked active tree") // the only columns that the report of most steps changes
 
+	// For the jobs of a batch that begin, and that end, with no deadline and no mark.
+	startJobs  = narrowly("start_jobs", jobTable, "state seq head updated_at line active started_at")
+	finishJobs = narrowly("finish_jobs", jobTable, "state seq head updated_at ending open active tree completed_at output")
+
 	// For a step that is enqueued and claimed, for one that ends, and for both.
 	takeSteps = narrowly("take_steps", stepTable, moved+taken)
 	endSteps  = narrowly("end_steps", stepTable, moved+"folded completed_at output")
 	moveSteps = narrowly("move_steps", stepTable, moved+taken+" folded completed_at output")
+
+	// The same in a batch, for steps with no deadline, no mark and no instances.
+	startSteps  = narrowly("start_steps", stepTable, "state seq head updated_at unmet attempts claims worker route rank enqueued_at started_at")
+	finishSteps = narrowly("finish_steps", stepTable, "state seq head updated_at folded completed_at output")
 
 	// For the node of a fan-out whose instances end and are made. It is the row with the list.
 	spreadSteps = narrowly("spread_steps", stepTable, "mark made live tree")
@@ -150,6 +158,25 @@ func (l *narrowOf[R]) add(w *writing, r narrowRows, f *foundRow[R], u store.Upda
 	return true
 }
 
+// collectEach begins the rows of several updates, of which most stay empty.
+func collectEach[R any](room *room, forms []*narrowOf[R], cached bool, n int) []narrowRows {
+	rows := make([]narrowRows, len(forms))
+	for i, l := range forms {
+		rows[i] = l.collect(room, cached, n)
+	}
+	return rows
+}
+
+// addToFirst adds an update to the rows of the first form that covers it, if one does.
+func addToFirst[R any](w *writing, forms []*narrowOf[R], rows []narrowRows, f *foundRow[R], u store.Update[*R]) bool {
+	for i, l := range forms {
+		if l.add(w, rows[i], f, u) {
+			return true
+		}
+	}
+	return false
+}
+
 // foundJob reads a job and its place. The first row stays: it is locked, or cached, and then its
 // version is what has to be verified.
 func (r *reading) foundJob(c *cursor) *pawl.Job {
@@ -182,24 +209,23 @@ func (w *writing) moveSomeJobs(f *reading, updates []store.Update[*pawl.Job]) (o
 	if len(updates) == 0 {
 		return nil
 	}
+	for i := range updates {
+		updates[i].Record = f.changed(updates[i].Record)
+	}
 	isCached := f.jobs[updates[0].Record.Key()].cached
-	moved, counted := moveJobs.collect(w.room, isCached, len(updates)), countJobs.collect(w.room, isCached, len(updates))
-	apart := f.countedApart(updates, isCached)
+	forms := f.formsOfJobs(updates, isCached)
+	rows := collectEach(w.room, forms, isCached, len(updates))
 	for _, u := range updates {
-		u.Record = f.changed(u.Record)
-		key := u.Record.Key()
-		found := f.jobs[key]
-		switch {
-		case apart && countJobs.add(w, counted, found, u):
-		case moveJobs.add(w, moved, found, u):
-		default:
+		found := f.jobs[u.Record.Key()]
+		if !addToFirst(w, forms, rows, found, u) {
 			others = append(others, u)
 			continue
 		}
 		found.cached = false // it needs no further check
 	}
-	w.updateAny(counted)
-	w.updateAny(moved)
+	for _, r := range rows {
+		w.updateAny(r)
+	}
 	return others
 }
 
@@ -220,19 +246,29 @@ func apart[K comparable, R any](found map[K]*foundRow[R], updates []store.Update
 	return read, cached, others
 }
 
-// countedApart reports whether jobs of which only counts change get a statement of their own.
-// Cached rows are locked as they are written, in the order of the keys as everywhere: two
-// statements would break that order.
-func (r *reading) countedApart(updates []store.Update[*pawl.Job], cached bool) bool {
-	if !cached {
-		return len(updates) > fewRows
+// formsOfJobs returns the updates of jobs to be tried, that with the fewest columns first. Cached rows
+// are locked as they are written, in the order of the keys as everywhere: two statements would break
+// that order.
+func (r *reading) formsOfJobs(updates []store.Update[*pawl.Job], cached bool) []*narrowOf[pawl.Job] {
+	switch n := len(updates); {
+	case n > fewRows && !cached:
+		return []*narrowOf[pawl.Job]{countJobs, startJobs, finishJobs, moveJobs}
+	case n > fewRows:
+		return []*narrowOf[pawl.Job]{r.covering(updates, countJobs, startJobs, finishJobs)}
+	case n <= oneByOne && cached:
+		return []*narrowOf[pawl.Job]{r.covering(updates, countJobs)}
 	}
-	if n := len(updates); n > oneByOne && n <= fewRows {
-		return false
+	return []*narrowOf[pawl.Job]{moveJobs}
+}
+
+// covering returns the first of the updates that covers all jobs, or moveJobs.
+func (r *reading) covering(updates []store.Update[*pawl.Job], forms ...*narrowOf[pawl.Job]) *narrowOf[pawl.Job] {
+	for _, l := range forms {
+		if !slices.ContainsFunc(updates, func(u store.Update[*pawl.Job]) bool { return !l.Covers(&r.jobs[u.Record.Key()].was, u.Record) }) {
+			return l
+		}
 	}
-	return !slices.ContainsFunc(updates, func(u store.Update[*pawl.Job]) bool {
-		return !countJobs.Covers(&r.jobs[u.Record.Key()].was, u.Record)
-	})
+	return moveJobs
 }
 
 const (
@@ -259,30 +295,38 @@ func (w *writing) moveSomeSteps(f *reading, updates []store.Update[*pawl.Step]) 
 		return nil
 	}
 	isCached := f.steps[updates[0].Record.StepKey].cached
-	taken, ended := takeSteps.collect(w.room, isCached, len(updates)), endSteps.collect(w.room, isCached, len(updates))
-	moved, spread := moveSteps.collect(w.room, isCached, min(len(updates), fewRows)), spreadSteps.collect(w.room, isCached, 1)
-	few := len(updates) <= fewRows && !(isCached && len(updates) <= oneByOne)
+	forms := formsOfSteps(len(updates), isCached)
+	rows := collectEach(w.room, forms, isCached, len(updates))
 	for _, u := range updates {
-		key := u.Record.StepKey
-		found := f.steps[key]
-		switch {
-		case few && moveSteps.add(w, moved, found, u):
-		case !few && endSteps.add(w, ended, found, u):
-		case !few && takeSteps.add(w, taken, found, u):
-		case spreadSteps.add(w, spread, found, u):
-		default:
+		if !addToFirst(w, forms, rows, f.steps[u.Record.StepKey], u) {
 			others = append(others, u)
 			continue
 		}
 		if isCached {
-			delete(f.steps, key)
+			delete(f.steps, u.Record.StepKey)
 		}
 	}
-	w.updateAny(taken)
-	w.updateAny(ended)
-	w.updateAny(moved)
-	w.updateAny(spread)
+	for _, r := range rows {
+		w.updateAny(r)
+	}
 	return others
+}
+
+// The updates of steps to be tried, that with the fewest columns first.
+var (
+	manySteps  = []*narrowOf[pawl.Step]{finishSteps, startSteps, endSteps, takeSteps, spreadSteps}
+	fewSteps   = []*narrowOf[pawl.Step]{moveSteps, spreadSteps}
+	aloneSteps = []*narrowOf[pawl.Step]{endSteps, takeSteps, spreadSteps}
+)
+
+func formsOfSteps(n int, cached bool) []*narrowOf[pawl.Step] {
+	switch {
+	case n > fewRows:
+		return manySteps
+	case cached && n <= oneByOne:
+		return aloneSteps
+	}
+	return fewSteps
 }
 
 // updateAny queues an update unless it has no rows.

@@ -18,7 +18,7 @@ import (
 
 // looksUp are the statements whose work is to find records by key.
 var looksUp = []*statement{readNamed, readAhead, readJobs, readSteps, setJobs, setSteps, claimOne, claimMany, claimLone, countPools, readSchedules, readVersions, readSignals, setSchedules, setTaken, setAnswers, dropKeys, readKeys,
-	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone.alone, countJobs.alone.alone, takeSteps.alone.alone, endSteps.alone.alone, spreadSteps.alone.alone, verifyJobs, verifySteps,
+	moveJobs.read, countJobs.read, startJobs.read, finishJobs.read, startSteps.read, finishSteps.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, startJobs.known, finishJobs.known, startSteps.known, finishSteps.known, takeSteps.known, endSteps.known, moveSteps.known, moveJobs.alone.alone, countJobs.alone.alone, takeSteps.alone.alone, endSteps.alone.alone, spreadSteps.alone.alone, verifyJobs, verifySteps,
 	wholeJob, wholeCount, wholeKin, wholeSteps, wholeTrail}
 
 // TestPlansUseIndexes: no statement of a transaction or of the agenda reads a
@@ -129,7 +129,7 @@ func TestPlansUsePartialIndexes(t *testing.T) {
 	}
 	defer conn.Release()
 	for s, indexes := range map[*statement]string{
-		claimOne: "step_ready job_open", claimMany: "step_ready job_open", claimLone: "step_ready job_open", countPools: "job_pool job_quota step_pool",
+		claimOne: "step_ready job_open", claimMany: "step_ready job_open", claimLone: "step_ready job_open", countPools: "job_pool job_quota step_slots",
 		readSteps: "step_mark", readSchedules: "schedule_name", readTokens: "token_name", readWebhooks: "webhook_name",
 		agenda: "job_open job_mark_at job_due step_mark_at step_due worker_due worker_living schedule_due token_due",
 	} {
@@ -142,8 +142,8 @@ func TestPlansUsePartialIndexes(t *testing.T) {
 	}
 }
 
-// TestABeatReadsStopsAlone: a beat does not look at the steps that its worker has held, of
-// which the index has all that have ended since the oldest snapshot (T10).
+// TestABeatReadsStopsAlone: a beat looks at recent stops, and not at the steps that its worker has
+// held, nor at stops of which the index has all since the oldest snapshot (T10).
 func TestABeatReadsStopsAlone(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
@@ -155,7 +155,7 @@ func TestABeatReadsStopsAlone(t *testing.T) {
 	}
 	defer conn.Release()
 	s := &statement{"beat", beat}
-	want := `using step_stop on step\b.*\n\s+Index Cond: \(worker = \$1\)`
+	want := `using step_cancel on step\b.*\n\s+Index Cond: \(due_at > `
 	if plan := explain(t, conn, s); !regexp.MustCompile(want).MatchString(plan) {
 		t.Errorf("the plan of a beat:\n%s", plan)
 	}

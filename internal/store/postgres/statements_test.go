@@ -60,7 +60,7 @@ var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning
 	lockPools, countPools, limitWait, takeKeys, waitOn, limitRecalled, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
 	readSteps, readNamed, readAhead, claimOne, claimMany, claimLone,
 	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
-	moveJobs.read, countJobs.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, takeSteps.known, endSteps.known, moveSteps.known,
+	moveJobs.read, countJobs.read, startJobs.read, finishJobs.read, startSteps.read, finishSteps.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, startJobs.known, finishJobs.known, startSteps.known, finishSteps.known, takeSteps.known, endSteps.known, moveSteps.known,
 	verifyWorkers, verifyJobs, verifySteps, stamped,
 	newSchedules, setSchedules, newTokens, setTokens, newPauses, setPauses, newWebhooks, setWebhooks, newVersions, setQuotas, dropQuotas, readReservations, newReservations, dropReservations, newSignals, setTaken, setTurns,
 	newEntries, newWorkerRows, newScheduleRows, newTokenRows, newPauseRows, newWebhookRows, newRefusals, setAnswers, dropKeys,
