@@ -206,7 +206,7 @@ func (s *submit) query(q *store.Query) {
 	s.offerFor(q)
 }
 
-func (s *submit) late() {}
+func (s *submit) late() *submit { return s }
 
 func (s *submit) decide(t *tx) error {
 	s.answered, s.receipt, s.refusal = pawl.ID{}, pawl.Receipt{}, nil // reset the result of an earlier try
