@@ -95,6 +95,7 @@ type Service struct {
 
 	examiner  *examiner
 	stuck     stuckLists
+	texts     texts
 	listeners listeners
 	verifier  verifier
 	waiting   chan struct{} // one for each request that waits for a job

@@ -1,0 +1,106 @@
+package remote_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// TestLostBatches: a batch whose response did not arrive, or was cut off in its middle, is sent again, and
+// makes its jobs once (J8).
+func TestLostBatches(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range losses {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			e, p := through(t, s, spoil)
+			subs := make([]pawl.Submission, 100)
+			for i := range subs {
+				subs[i] = pawl.Submission{Definition: canonical(t, []string{many, order}[i%2])}
+			}
+			subs[7].Definition = []byte("{}")
+			subs[8].RequestID = "own"
+			done, err := e.Submit(t.Context(), subs...)
+			must(t, err)
+			ids := map[pawl.ID]bool{}
+			for i := range done {
+				if ids[done[i].ID] = true; (done[i].Err != nil) != (i == 7) {
+					t.Errorf("%d: %v", i, done[i].Err)
+				}
+			}
+			again, err := e.Submit(t.Context(), subs[8])
+			must(t, err)
+			jobs, err := s.local.Jobs(t.Context(), pawl.JobQuery{Limit: 1000})
+			must(t, err)
+			if len(jobs) != 99 || len(ids) != 100 || again[0].ID != done[8].ID || p.most() != 2 {
+				t.Errorf("%d jobs of %d ids, each request was sent up to %d times; the job with a request id is %v, was %v", len(jobs), len(ids), p.most(), again[0], done[8])
+			}
+		})
+	}
+}
+
+// TestOtherBatchServers: a server of an earlier version, which knows no other members than these, gets
+// nothing else; and a response is read whatever its form.
+func TestOtherBatchServers(t *testing.T) {
+	t.Parallel()
+	keys := []string{}
+	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			RequestID string `json:"request_id"`
+			Jobs      []struct {
+				RequestID   string          `json:"request_id"`
+				Workspace   string          `json:"workspace_id"`
+				Workflow    string          `json:"workflow"`
+				Definition  json.RawMessage `json:"definition"`
+				Inputs      json.RawMessage `json:"inputs"`
+				Description string          `json:"task_description"`
+				Priority    int             `json:"priority"`
+				Parent      string          `json:"parent_job_id"`
+				Depth       *int            `json:"depth"`
+				WorkerCount int             `json:"worker_count"`
+				Metadata    json.RawMessage `json:"metadata"`
+				Traceparent string          `json:"traceparent"`
+			} `json:"jobs"`
+		}
+		d := json.NewDecoder(r.Body)
+		d.DisallowUnknownFields()
+		if err := d.Decode(&body); err != nil || r.Header.Get("Idempotency-Key") == "" || len(body.Jobs) != 2 {
+			problem(w, 422, fmt.Sprintf(`"code":"INVALID","detail":%q`, fmt.Sprint(err)))
+			return
+		}
+		keys = append(keys, body.Jobs[0].RequestID, body.Jobs[1].RequestID)
+		if body.Jobs[0].Workspace == "secret" {
+			problem(w, 404, `"code":"NOT_FOUND","detail":"there is no workspace \"secret\""`)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "{\n \"later\": 1, \"items\": [ {\"receipt\": {\"later\": [], \"id\": \"j_019ac1f0a3c47d5e8f00112233445566\", \"status\": \"PENDING\", \"actor\": %q}},\n {\"problem\": {\"status\": 409, \"code\": \"CONFLICT\", \"detail\": \"busy\"}} ] }\n", body.Jobs[0].Description)
+	})
+	depth := 1
+	full := pawl.Submission{Definition: []byte(`{"a": 1}`), Inputs: []byte(`{"b": "<"}`), Metadata: []byte(`{}`), Description: "ä <\u2028>", Priority: -7, Depth: &depth, WorkerCount: 2, Traceparent: "00", RequestID: "own"}
+	other := full
+	other.Workspace, other.RequestID = "secret", ""
+	done, err := e.Submit(t.Context(), full, full, other, other)
+	must(t, err)
+	if done[0].Err != nil || done[0].Receipt.Actor != full.Description || done[0].ID.Public(pawl.JobPrefix) != "j_019ac1f0a3c47d5e8f00112233445566" || pawl.KindOf(done[1].Err) != pawl.Conflict {
+		t.Errorf("%+v", done[:2])
+	}
+	for _, d := range done[2:] {
+		if d.Err == nil || pawl.KindOf(d.Err) != pawl.NotFound {
+			t.Errorf("of another workspace: %+v", d)
+		}
+	}
+	if want := []string{"own", "own", "", ""}; !slices.Equal(keys, want) {
+		t.Errorf("the keys of jobs are %q, want %q: that of the request is enough for the others", keys, want)
+	}
+	bad := full
+	bad.Inputs = bytes.Repeat([]byte("{"), 3)
+	if _, err := e.Submit(t.Context(), full, bad); err == nil || pawl.KindOf(err) != pawl.Invalid {
+		t.Errorf("inputs that are no JSON: %v", err)
+	}
+}
