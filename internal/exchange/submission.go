@@ -139,11 +139,14 @@ func (s *scan) shortAlike(like string, most int) string {
 // signed reads an integer from -most to most.
 func (s *scan) signed(most int64) int {
 	s.next()
-	if s.sign('-') {
-		return -int(s.within(0, most))
+	if !s.sign('-') {
+		return int(s.within(0, most))
 	}
-	return int(s.within(0, most))
+	s.odd = s.odd || s.at == len(s.text) || isSpace(s.text[s.at])
+	return -int(s.within(0, most))
 }
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
 // same reads any value, and returns like if its text is the same. Nobody changes the text.
 func (s *scan) same(like json.RawMessage) json.RawMessage {

@@ -24,7 +24,7 @@ var batches = []string{
 // oddBatches are batches that are read slowly: wrong ones, and unusual ones.
 var oddBatches = []string{
 	``, `null`, `{}`, `[]`, `{"jobs":[]}`, `{"jobs":null}`, `{"jobs":[null]}`, `{"jobs":[{}],"jobs":[{}]}`, `{"jobs":[{}]}{}`, `{"jobs":[{}],"new":1}`, `{"jobs":[{"new":1}]}`,
-	`{"jobs":[{"priority":1001}]}`, `{"jobs":[{"priority":-1001}]}`, `{"jobs":[{"priority":1.5}]}`, `{"jobs":[{"priority":"1"}]}`, `{"jobs":[{"depth":6}]}`, `{"jobs":[{"depth":-1}]}`, `{"jobs":[{"worker_count":0}]}`, `{"jobs":[{"worker_count":11}]}`,
+	`{"jobs":[{"priority":1001}]}`, `{"jobs":[{"priority":-1001}]}`, `{"jobs":[{"priority":1.5}]}`, `{"jobs":[{"priority":- 5}]}`, "{\"jobs\":[{\"priority\":- \n5}]}", `{"jobs":[{"priority":--5}]}`, `{"jobs":[{"priority":-`, `{"jobs":[{"priority":"1"}]}`, `{"jobs":[{"depth":6}]}`, `{"jobs":[{"depth":-1}]}`, `{"jobs":[{"worker_count":0}]}`, `{"jobs":[{"worker_count":11}]}`,
 	`{"jobs":[{"workflow":1}]}`, `{"jobs":[{"workflow":null}]}`, `{"jobs":[{"inputs":{"a":1,"a":2}}]}`, `{"jobs":[{"inputs":}]}`, "{\"jobs\":[{\"workflow\":\"\xff\"}]}",
 	`{"jobs":[{"definition":{"a":1}},{"definition":{"a":1}2}]}`, `{"jobs":[{"definition":{"a":1}},{"definition":{"a":1}}}]}`,
 	`{"jobs":[` + strings.Repeat(`{},`, MaxBatch) + `{}]}`, `{"jobs":[{"metadata":{"a":"` + strings.Repeat("a", maxMetadata) + `"}}]}`,
