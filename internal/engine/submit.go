@@ -77,6 +77,7 @@ type submit struct {
 	key  store.IdempotencyKey
 	hash [32]byte // of the request
 
+	batchID  string // the request id of its batch, for the trail
 	unrouted bool // see creation
 
 	limits *quota.Limits
@@ -260,7 +261,7 @@ func (s *submit) make(t *tx, route rowkey.Route) error {
 	err = s.e.createJob(t, &creation{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
 		metadata: origin{Dir: s.sub.Dir, Trace: validTrace(s.sub.Traceparent), Given: s.meta}.json(), private: s.private(), parent: parent, workers: s.sub.WorkerCount, priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
-		note: decide.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
+		note: decide.Note{Actor: s.sub.Actor, RequestID: cmp.Or(s.sub.RequestID, s.batchID)},
 	})
 	if err != nil {
 		return err

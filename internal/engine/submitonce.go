@@ -17,11 +17,14 @@ var errApart = &pawl.Error{Kind: pawl.Unavailable, Message: "the jobs of the bat
 // SubmitOnce makes jobs in one commit, together with one response to all of them that is stored under
 // the request id of the batch. A repeated request gets the stored response, and makes no job (J8).
 //
-// done has the outcomes so far: a submission that has an error is refused already. If all others are
-// too heavy for one commit, each gets an error of kind Unavailable, and only the response is stored.
+// done has the outcomes so far: a submission that has an error is refused already. If the others are
+// too heavy for one commit, those behind its limit get an error of kind Unavailable and are not made.
 // The outcomes are for the function Response of the batch; the caller does not read them.
 func (e *Engine) SubmitOnce(ctx context.Context, b *link.Batch, subs []pawl.Submission, done []pawl.Submitted) (response []byte, again bool, err error) {
 	r, err := e.newRequest(b.Change, b.Workspace, b.Endpoint, b.Asked)
+	if err == nil && r == nil {
+		err = pawl.Errorf(pawl.Invalid, "request_id: a batch that is submitted once needs one")
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -43,30 +46,31 @@ func (e *Engine) SubmitOnce(ctx context.Context, b *link.Batch, subs []pawl.Subm
 	return all.response, all.again, nil
 }
 
-// batched returns the commands for the submissions that are not refused, or none if they are too heavy
-// for one commit.
+// batched returns the commands for the submissions that are not refused, as many as one commit takes.
 func (e *Engine) batched(all *batch, subs []pawl.Submission) (cmds []command) {
 	var def *workflow.Definition
-	weight := 1
+	weight := 1 // of the end of the batch
 	for i := range subs {
-		if all.done[i].Err != nil {
+		to := &all.done[i]
+		if to.Err != nil {
 			continue
 		}
 		cmd, err := e.newSubmit(&subs[i], def) // usually the definition of the previous submission
 		if err != nil {
-			all.done[i].Err = err
+			to.Err = err
 			continue
 		}
-		def, weight = cmd.def, weight+cmd.weight()
-		cmds = append(cmds, &batched{cmd, all, i, len(cmds) == 0})
+		def, cmd.batchID = cmd.def, all.key.Key
+		switch weight += cmd.weight(); {
+		case cmd.key == all.key:
+			to.Err = link.KeyReused(cmd.key.Key)
+		case weight > maxGroup:
+			to.Err = errApart
+		default:
+			cmds = append(cmds, &batched{cmd, all, i, len(cmds) == 0})
+		}
 	}
-	if weight <= maxGroup {
-		return cmds
-	}
-	for _, cmd := range cmds {
-		all.done[cmd.(*batched).at].Err = errApart
-	}
-	return nil
+	return cmds
 }
 
 // A batch is what the commands of one batch share. Its first command looks up the request id, and its

@@ -37,6 +37,15 @@ func (b *batchTest) jobs() int {
 	return len(jobs)
 }
 
+// count returns how many jobs there are, whether there are many or not.
+func (b *batchTest) count() (n int) {
+	b.Helper()
+	if err := b.e.RecentJobs(b.Context(), pawl.DefaultWorkspace, 10_000, func(*pawl.Job) bool { n++; return true }); err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
 // definitionOf returns a workflow of so many steps.
 func definitionOf(t *testing.T, steps int) *workflow.Definition {
 	t.Helper()
@@ -88,23 +97,58 @@ func TestSubmitOnce(t *testing.T) {
 	}
 }
 
-// TestSubmitOnceApart: jobs that are too many for one commit are not made, and the response says so.
+// TestSubmitOnceApart: of jobs that are too many for one commit as many as it takes are made, and the
+// response says of the others that they were not.
 func TestSubmitOnceApart(t *testing.T) {
 	t.Parallel()
-	b, wide := newBatchTest(t), definitionOf(t, 1000)
-	subs := make([]pawl.Submission, maxGroup*heavyRows/1000+1)
+	b, wide := newBatchTest(t), definitionOf(t, 40)
+	const made = (maxGroup - 1) / (1 + 40/heavyRows)
+	subs := make([]pawl.Submission, 500)
 	for i := range subs {
 		subs[i].Definition = wide.Canonical()
 	}
 	for _, want := range []bool{false, true} {
 		_, again, err := b.e.SubmitOnce(t.Context(), b.ask("k", "a"), subs, make([]pawl.Submitted, len(subs)))
-		if err != nil || again != want || b.jobs() != 0 {
-			t.Fatalf("%t %v, %d jobs", again, err, b.jobs())
+		if n := b.count(); err != nil || again != want || n != made {
+			t.Fatalf("%t %v, %d jobs, want %d", again, err, n, made)
 		}
 	}
-	for _, s := range b.seen {
-		if !errors.Is(s.Err, errApart) {
-			t.Errorf("%+v", s)
+	for i, s := range b.seen {
+		if i < made && s.Err != nil || i >= made && !errors.Is(s.Err, errApart) {
+			t.Errorf("job %d: %+v", i, s)
+		}
+	}
+}
+
+// TestSubmitOnceKeys: a batch has a request id, which none of its jobs has (J8); the trail of a job without
+// one of its own has that of the batch.
+func TestSubmitOnceKeys(t *testing.T) {
+	t.Parallel()
+	b, one := newBatchTest(t), definitionOf(t, 1)
+	subs := []pawl.Submission{{Definition: one.Canonical(), RequestID: "k"}, {Definition: one.Canonical()}, {Definition: one.Canonical(), RequestID: "own"}, {Definition: one.Canonical(), Workspace: "other", RequestID: "k"}}
+	for _, id := range []string{"", "a b"} {
+		if _, _, err := b.e.SubmitOnce(t.Context(), b.ask(id, "a"), subs, make([]pawl.Submitted, 4)); pawl.KindOf(err) != pawl.Invalid {
+			t.Errorf("under the request id %q: %v", id, err)
+		}
+	}
+	if _, _, err := b.e.SubmitOnce(t.Context(), b.ask("k", "a"), subs, make([]pawl.Submitted, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if s := b.seen; !errors.Is(s[0].Err, link.ErrKeyReused) || s[1].Err != nil || s[2].Err != nil || s[3].Err != nil {
+		t.Errorf("%+v", s)
+	}
+	for i, want := range []string{1: "k", 2: "own", 3: "k"} {
+		if i == 0 {
+			continue
+		}
+		var ids []string
+		if err := b.e.History(t.Context(), b.seen[i].ID, func(m pawl.Transition) error {
+			if m.Step == "" && m.Actor == b.seen[i].Receipt.Actor {
+				ids = append(ids, m.RequestID)
+			}
+			return nil
+		}); err != nil || len(ids) == 0 || ids[0] != want {
+			t.Errorf("the trail of job %d has the request ids %q, %v; want %q", i, ids, err, want)
 		}
 	}
 }
