@@ -78,7 +78,7 @@ type submit struct {
 	hash [32]byte // of the request
 
 	batchID  string // the request id of its batch, for the trail
-	unrouted bool // see creation
+	unrouted bool   // see creation
 
 	limits *quota.Limits
 	route  rowkey.Route // of its first steps, if it may be handed over

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,10 +47,11 @@ func submissionOf(s *pawl.Submission) (*exchange.Submission, error) {
 // Limits of one request of submissions.
 const (
 	maxBatch      = exchange.MaxBatch
-	maxBatchBytes = 4 << 20 // of definitions and inputs, unless it is a single one
+	maxBatchBytes = 4 << 20 // of their texts, unless it is a single one
 )
 
-// Submit submits jobs, many in one request.
+// Submit submits jobs, many in one request. If a request fails behind others, its error is the outcome of
+// its jobs and of those behind them.
 func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
 	done := make([]pawl.Submitted, len(subs))
 	for begin := 0; begin < len(subs); {
@@ -60,21 +62,34 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 		} else {
 			err = e.submitAll(ctx, part, done[begin:begin+n])
 		}
-		if err != nil {
+		switch {
+		case err != nil && begin == 0:
 			return nil, err
+		case err != nil:
+			fail(done[begin:], err)
+			return done, nil
 		}
 		begin += n
 	}
 	return done, nil
 }
 
-// batch returns how many submissions go into one request, which has one actor, and one workspace: that of
-// its key.
+// fail makes err the outcome of submissions that have none.
+func fail(done []pawl.Submitted, err error) {
+	for i := range done {
+		if done[i].Err == nil {
+			done[i] = pawl.Submitted{Err: err}
+		}
+	}
+}
+
+// batch returns how many submissions go into one request, which has one actor.
 func batch(subs []pawl.Submission) int {
 	size := 0
 	for i := range subs {
-		size += len(subs[i].Definition) + len(subs[i].Inputs)
-		if i > 0 && (i == maxBatch || size > maxBatchBytes || subs[i].Actor != subs[0].Actor || subs[i].Workspace != subs[0].Workspace) {
+		s := &subs[i]
+		size += len(s.Definition) + len(s.Inputs) + len(s.Metadata) + len(s.Description)
+		if i > 0 && (i == maxBatch || size > maxBatchBytes || s.Actor != subs[0].Actor) {
 			return i
 		}
 	}
@@ -103,7 +118,8 @@ func submitted(r pawl.Receipt, done *pawl.Submitted) (err error) {
 	return err
 }
 
-// submitAll submits jobs in one request, which has a key of its own.
+// submitAll submits jobs in one request. If they are of one workspace, the request has a key of its own;
+// otherwise each job has one, since a key belongs to a workspace.
 func (e *Engine) submitAll(ctx context.Context, subs []pawl.Submission, done []pawl.Submitted) error {
 	bodies, places := make([]exchange.Submission, 0, len(subs)), make([]int, 0, len(subs))
 	for i := range subs {
@@ -119,6 +135,12 @@ func (e *Engine) submitAll(ctx context.Context, subs []pawl.Submission, done []p
 		return nil
 	}
 	c := command("submit-jobs", "/api/jobs/batch", pawl.Change{Actor: subs[0].Actor}, &exchange.Batch{Jobs: bodies})
+	if slices.ContainsFunc(bodies, func(b exchange.Submission) bool { return b.Workspace != bodies[0].Workspace }) {
+		c.key = ""
+		for i := range bodies {
+			bodies[i].RequestID = cmp.Or(bodies[i].RequestID, newKey())
+		}
+	}
 	var out exchange.Outcomes
 	switch _, err := e.do(ctx, c, &out); {
 	case err != nil && pawl.KindOf(err) == pawl.NotFound: // the workspace
@@ -133,24 +155,21 @@ func (e *Engine) submitAll(ctx context.Context, subs []pawl.Submission, done []p
 		return pawl.Errorf(pawl.Internal, "the server at %s has answered %d submissions of %d", e.base, len(out.Items), len(bodies))
 	}
 	for i := range out.Items {
-		if err := e.outcome(c, &out.Items[i], &done[places[i]]); err != nil {
-			return err
-		}
+		e.outcome(c, &out.Items[i], &done[places[i]])
 	}
 	return nil
 }
 
 // outcome takes over what became of one submission of a batch.
-func (e *Engine) outcome(c *call, item *exchange.Outcome, done *pawl.Submitted) error {
-	if item.Receipt != nil {
-		return submitted(*item.Receipt, done)
-	}
+func (e *Engine) outcome(c *call, item *exchange.Outcome, done *pawl.Submitted) {
 	var p problem
-	if err := json.Unmarshal(item.Problem, &p); err != nil {
-		return &pawl.Error{Kind: pawl.Internal, Message: "the server at " + e.base + " has answered a submission with neither a receipt nor a problem", Err: err}
+	if item.Receipt != nil {
+		done.Err = submitted(*item.Receipt, done)
+	} else if err := json.Unmarshal(item.Problem, &p); err != nil {
+		done.Err = &pawl.Error{Kind: pawl.Internal, Message: "the response of the server at " + e.base + " has neither a receipt nor a problem for a submission", Err: err}
+	} else {
+		done.Err = e.of(c, &p)
 	}
-	done.Err = e.of(c, &p)
-	return nil
 }
 
 // SubmitTx returns an error: a server is in no transaction of its callers.

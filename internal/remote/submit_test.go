@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -85,12 +88,14 @@ func TestOtherBatchServers(t *testing.T) {
 	full := pawl.Submission{Definition: []byte(`{"a": 1}`), Inputs: []byte(`{"b": "<"}`), Metadata: []byte(`{}`), Description: "ä <\u2028>", Priority: -7, Depth: &depth, WorkerCount: 2, Traceparent: "00", RequestID: "own"}
 	other := full
 	other.Workspace, other.RequestID = "secret", ""
-	done, err := e.Submit(t.Context(), full, full, other, other)
+	done, err := e.Submit(t.Context(), full, full)
 	must(t, err)
 	if done[0].Err != nil || done[0].Receipt.Actor != full.Description || done[0].ID.Public(pawl.JobPrefix) != "j_019ac1f0a3c47d5e8f00112233445566" || pawl.KindOf(done[1].Err) != pawl.Conflict {
 		t.Errorf("%+v", done[:2])
 	}
-	for _, d := range done[2:] {
+	done, err = e.Submit(t.Context(), other, other)
+	must(t, err)
+	for _, d := range done {
 		if d.Err == nil || pawl.KindOf(d.Err) != pawl.NotFound {
 			t.Errorf("of another workspace: %+v", d)
 		}
@@ -102,5 +107,92 @@ func TestOtherBatchServers(t *testing.T) {
 	bad.Inputs = bytes.Repeat([]byte("{"), 3)
 	if _, err := e.Submit(t.Context(), full, bad); err == nil || pawl.KindOf(err) != pawl.Invalid {
 		t.Errorf("inputs that are no JSON: %v", err)
+	}
+}
+
+// TestMixedBatches: jobs of several workspaces go in one request, in whatever order, and are made once if
+// its response is lost (J8).
+func TestMixedBatches(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	e, p := through(t, s, losses["the answer is lost"])
+	subs := make([]pawl.Submission, 100)
+	for i := range subs {
+		subs[i] = pawl.Submission{Workspace: []string{"default", "other"}[i%2], Definition: canonical(t, order)}
+	}
+	subs[3].RequestID = "own"
+	done, err := e.Submit(t.Context(), subs...)
+	must(t, err)
+	for i := range done {
+		must(t, done[i].Err)
+		v, err := s.local.Job(t.Context(), done[i].ID)
+		must(t, err)
+		if v.Workspace != subs[i].Workspace {
+			t.Errorf("%d is in workspace %s", i, v.Workspace)
+		}
+	}
+	for _, w := range []string{"default", "other"} {
+		if jobs, err := s.local.Jobs(t.Context(), pawl.JobQuery{Workspace: w, Limit: 1000}); err != nil || len(jobs) != 50 {
+			t.Errorf("there are %d jobs in %s, %v; want 50", len(jobs), w, err)
+		}
+	}
+	if p.seen["POST /api/jobs/batch "] != 2 || p.most() != 2 {
+		t.Errorf("the requests are %v, want one that is sent twice", p.seen)
+	}
+}
+
+// TestFailedPart: what is known of jobs that went in several requests is returned if a later one fails; if
+// the first one does, nothing is known.
+func TestFailedPart(t *testing.T) {
+	t.Parallel()
+	requests, failing := 0, 2
+	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Jobs []json.RawMessage `json:"jobs"`
+		}
+		if requests++; requests == failing || json.NewDecoder(r.Body).Decode(&body) != nil {
+			problem(w, 500, `"code":"INTERNAL","detail":"broken"`)
+			return
+		}
+		item := `,{"receipt":{"id":"j_019ac1f0a3c47d5e8f00112233445566","status":"PENDING"}}`
+		_, _ = fmt.Fprintf(w, `{"items":[{}%s]}`, strings.Repeat(item, len(body.Jobs)-1))
+	})
+	subs := make([]pawl.Submission, 1300)
+	for i := range subs {
+		subs[i].Definition = []byte("{}")
+	}
+	subs[600].Private = true
+	done, err := e.Submit(t.Context(), subs...)
+	must(t, err)
+	for i, d := range done {
+		switch kind := pawl.KindOf(d.Err); {
+		case i == 600 && (d.Err == nil || kind == pawl.Internal), i != 600 && (i == 0 || i >= 500) && (d.Err == nil || kind != pawl.Internal), i > 0 && i < 500 && d.Err != nil:
+			t.Fatalf("%d: %+v", i, d)
+		}
+	}
+	if requests != 2 {
+		t.Errorf("there were %d requests, want 2", requests)
+	}
+	requests, failing = 0, 1
+	if done, err := e.Submit(t.Context(), subs...); pawl.KindOf(err) != pawl.Internal || done != nil {
+		t.Errorf("%v %v", done, err)
+	}
+}
+
+// TestLargeBatches: no request is larger than a server takes, whatever makes it large.
+func TestLargeBatches(t *testing.T) {
+	t.Parallel()
+	var largest atomic.Int64
+	e := fake(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		largest.Store(max(largest.Load(), int64(len(text))))
+		problem(w, 404, `"code":"NOT_FOUND","detail":"no"`)
+	})
+	large := bytes.Repeat([]byte("a"), 16<<10)
+	for _, sub := range []pawl.Submission{{Metadata: slices.Concat([]byte(`{"a":"`), large, []byte(`"}`))}, {Description: string(large)}} {
+		sub.Definition = []byte("{}")
+		if _, err := e.Submit(t.Context(), slices.Repeat([]pawl.Submission{sub}, 500)...); err != nil || largest.Load() > 5<<20 {
+			t.Errorf("%v, and a request has %d bytes", err, largest.Load())
+		}
 	}
 }
