@@ -8,16 +8,19 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/exchange"
 	"github.com/pawl-dev/pawl/internal/link"
 )
 
-// An outcome is what became of one submission of a batch. One of neither kind is not settled: in the
+// An outcome is what became of one submission of a batch. An outcome with neither is unsettled: in the
 // stored response to a batch it stands for a job that the same request is to make.
 type outcome struct {
 	Receipt *pawl.Receipt `json:"receipt,omitempty"`
@@ -68,7 +71,7 @@ func (o *outcomes) append(to []byte, stored bool) []byte {
 
 // batchResponse is the response to a batch.
 type batchResponse struct {
-	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the response is that to an earlier request with the same key."`
 	Body     outcomes
 }
 
@@ -84,7 +87,7 @@ func (s *Service) submitJobs(ctx context.Context, in *batchRequest) (*batchRespo
 		return nil, err
 	}
 	if c.RequestID == "" {
-		done, err := s.submitEach(ctx, in.Body.Jobs)
+		done, err := s.asking(ctx).submitEach(in.Body.Jobs)
 		if err != nil {
 			return nil, err
 		}
@@ -93,19 +96,27 @@ func (s *Service) submitJobs(ctx context.Context, in *batchRequest) (*batchRespo
 	return s.submitOnce(ctx, in.Body.Jobs, c)
 }
 
+// batchEndpoint is that of keys of batches.
+const batchEndpoint = "POST /api/jobs/batch"
+
 // submitOnce submits jobs once for each key. The jobs are committed together with the response to the
 // request. What is not settled by that commit the request makes afterwards, and again each time it is
 // repeated, each job under a key of its own that is derived from that of the request.
 func (s *Service) submitOnce(ctx context.Context, jobs []exchange.Submission, c pawl.Change) (*batchResponse, error) {
-	workspace := jobs[0].Workspace
-	subs, done := s.asked(ctx, jobs)
+	workspace, a := jobs[0].Workspace, s.asking(ctx)
+	subs, done := a.submissions(jobs)
 	text, again, err := s.Engine.SubmitOnce(ctx, &link.Batch{
-		Workspace: workspace, Endpoint: "POST /api/jobs/batch", Change: c, Asked: digest(jobs),
+		Workspace: workspace, Endpoint: batchEndpoint, Change: c, Asked: digest(jobs),
 		Response: func(done []pawl.Submitted) []byte {
-			out := s.outcomesOf(ctx, done)
+			out := outcomesOf(ctx, done)
 			return out.append(make([]byte, 0, 64+receiptSize*len(done)), true)
 		},
 	}, subs, done)
+	if errors.Is(err, link.ErrKeyReused) {
+		text, again, err = s.begun(ctx, jobs, c)
+	} else if err == nil && !again {
+		s.logAll(ctx, done)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +124,22 @@ func (s *Service) submitOnce(ctx context.Context, jobs []exchange.Submission, c 
 	if !bytes.Contains(text, []byte(unsettled)) {
 		return out, nil
 	}
-	return s.complete(ctx, jobs, out, cmp.Or(workspace, pawl.DefaultWorkspace)+" "+c.RequestID)
+	return a.complete(jobs, out, cmp.Or(workspace, pawl.DefaultWorkspace)+" "+c.RequestID)
+}
+
+// begun returns the response to a batch whose key belongs to the same request to a server of an earlier
+// version, which stored no response with it: nothing of it is settled.
+func (s *Service) begun(ctx context.Context, jobs []exchange.Submission, c pawl.Change) (text []byte, again bool, err error) {
+	asked := slices.Clone(jobs)
+	for i := range asked {
+		asked[i].Traceparent = ""
+	}
+	unknown := func() (json.RawMessage, error) { return nil, link.KeyReused(c.RequestID) }
+	if _, _, err := s.Engine.Remember(ctx, jobs[0].Workspace, batchEndpoint, c, asked, unknown); err != nil {
+		return nil, false, err
+	}
+	items := strings.Repeat(","+unsettled, len(jobs))
+	return []byte(`{"items":[` + items[1:] + "]}"), true, nil
 }
 
 // receiptSize is about how many bytes the receipt of a new job has.
@@ -121,7 +147,7 @@ const receiptSize = 256
 
 // complete makes the jobs of a stored response that are not settled, and returns the whole response. key
 // is that of the request within all workspaces: a job may have another one than the key.
-func (s *Service) complete(ctx context.Context, jobs []exchange.Submission, stored *batchResponse, key string) (*batchResponse, error) {
+func (a *asking) complete(jobs []exchange.Submission, stored *batchResponse, key string) (*batchResponse, error) {
 	var out outcomes
 	if err := json.Unmarshal(stored.Body.text, &out); err != nil {
 		return nil, err
@@ -142,12 +168,12 @@ func (s *Service) complete(ctx context.Context, jobs []exchange.Submission, stor
 	if len(rest) == 0 {
 		return stored, nil
 	}
-	done, err := s.submitEach(ctx, rest)
+	done, err := a.submitEach(rest)
 	if err != nil {
 		return nil, err
 	}
 	again := stored.Replayed != ""
-	for i, item := range s.outcomesOf(ctx, done).Items {
+	for i, item := range a.s.outcomesOf(a.ctx, done).Items {
 		out.Items[at[i]], again = item, again && done[i].Replayed
 	}
 	return &batchResponse{Replayed: replayedHeader(again), Body: out}, nil
@@ -205,8 +231,8 @@ func partKey(kind, key, part string) string {
 }
 
 // submitEach submits jobs, many in one commit. One that is refused does not affect the others.
-func (s *Service) submitEach(ctx context.Context, jobs []exchange.Submission) ([]pawl.Submitted, error) {
-	subs, done := s.asked(ctx, jobs)
+func (a *asking) submitEach(jobs []exchange.Submission) ([]pawl.Submitted, error) {
+	subs, done := a.submissions(jobs)
 	var valid []pawl.Submission
 	var at []int
 	for i := range subs {
@@ -215,7 +241,7 @@ func (s *Service) submitEach(ctx context.Context, jobs []exchange.Submission) ([
 		}
 	}
 	if len(valid) > 0 {
-		made, err := s.Engine.Submit(ctx, valid...)
+		made, err := a.s.Engine.Submit(a.ctx, valid...)
 		if err != nil {
 			return nil, err
 		}
@@ -226,11 +252,25 @@ func (s *Service) submitEach(ctx context.Context, jobs []exchange.Submission) ([
 	return done, nil
 }
 
+// outcomesOf returns the outcomes of submissions, and logs what is a problem of the server.
 func (s *Service) outcomesOf(ctx context.Context, done []pawl.Submitted) outcomes {
+	s.logAll(ctx, done)
+	return outcomesOf(ctx, done)
+}
+
+func (s *Service) logAll(ctx context.Context, done []pawl.Submitted) {
+	for i := range done {
+		if err := done[i].Err; err != nil {
+			s.log(ctx, "submit-jobs", problemOf(ctx, err), err)
+		}
+	}
+}
+
+func outcomesOf(ctx context.Context, done []pawl.Submitted) outcomes {
 	out := make([]outcome, len(done))
 	for i := range done {
 		if done[i].Err != nil {
-			out[i].Problem = s.problem(ctx, "submit-jobs", done[i].Err)
+			out[i].Problem = problemOf(ctx, done[i].Err)
 			continue
 		}
 		out[i].Receipt = &done[i].Receipt

@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
@@ -138,6 +142,10 @@ func TestJobKeysInBatches(t *testing.T) {
 			}
 		}
 	}
+	own := s.want(200, "POST", "/api/jobs/batch", `{"request_id":"k","jobs":[{"workflow":"order","request_id":"k"},{"workflow":"order","request_id":"a"}]}`)
+	if own.field(t, "items.0.problem.code") != "KEY_REUSED" || own.field(t, "items.1.receipt.id") != ids["a"] {
+		t.Errorf("a job with the key of its batch: %s", own.body)
+	}
 	for key, id := range ids {
 		if one := s.want(201, "POST", "/api/jobs", fmt.Sprintf(job, key)); one.field(t, "id") != id {
 			t.Errorf("%s by itself: %s, was %v", key, one.body, id)
@@ -145,6 +153,37 @@ func TestJobKeysInBatches(t *testing.T) {
 	}
 	if n := len(s.want(200, "GET", "/api/jobs?limit=100", "").field(t, "items").([]any)); n != 4 {
 		t.Errorf("there are %d jobs, want 4", n)
+	}
+}
+
+// TestBatchOfAnEarlierServer: a batch that a server of an earlier version has begun, which stores a key for
+// the request and one for each job, is completed by the same request, with the jobs that are there (J8).
+func TestBatchOfAnEarlierServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	const jobs = `[{"workflow":"order","inputs":{"fail":"<"}},{"workflow":"order"}]`
+	asked := json.RawMessage(jobs)
+	if _, _, err := s.engine.Remember(t.Context(), "", "POST /api/jobs/batch", pawl.Change{RequestID: "b"}, asked, func() (json.RawMessage, error) { return json.RawMessage("{}"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("default b 1"))
+	made := s.want(201, "POST", "/api/jobs", `{"workflow":"order","request_id":"batch-`+hex.EncodeToString(sum[:16])+`"}`).field(t, "id")
+	var first *answer
+	for i := range 2 {
+		a := s.want(200, "POST", "/api/jobs/batch", `{"request_id":"b","jobs":`+jobs+`}`)
+		if first == nil {
+			first = a
+		}
+		if a.field(t, "items.1.receipt.id") != made || string(a.body) != string(first.body) || (a.header.Get("Idempotency-Replayed") == "true") != (i > 0) {
+			t.Errorf("%s, was %s", a.body, first.body)
+		}
+	}
+	if a := s.want(422, "POST", "/api/jobs/batch", `{"request_id":"b","jobs":[{"workflow":"order"}]}`); a.field(t, "code") != "KEY_REUSED" {
+		t.Errorf("%s", a.body)
+	}
+	if n := len(s.want(200, "GET", "/api/jobs?limit=100", "").field(t, "items").([]any)); n != 2 {
+		t.Errorf("there are %d jobs, want 2", n)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/explain"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func (s *Service) checkOperations() []operation {
@@ -58,7 +59,11 @@ type check struct {
 }
 
 func (s *Service) checkSubmission(ctx context.Context, in *struct{ Body exchange.Submission }) (*body[check], error) {
-	def, version, err := s.asking(ctx).definition(cmp.Or(in.Body.Workspace, pawl.DefaultWorkspace), &in.Body)
+	canonical, version, err := s.asking(ctx).definition(cmp.Or(in.Body.Workspace, pawl.DefaultWorkspace), &in.Body)
+	if err != nil {
+		return nil, err
+	}
+	def, err := workflow.Load(canonical)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ func (s *Service) jobOperations() []operation {
 	const tag = "jobs"
 	return []operation{
 		{id: "submit-job", method: post, path: "/api/jobs", role: Operator, repeat: replayed, good: []int{201}, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
-			summary: "Submit a job", detail: "Submits a job of a registered workflow (workflow), of a file's text (source) or of its JSON (definition). When the answer comes, the job is committed.", add: s.submitsJob()},
+			summary: "Submit a job", detail: "Submits a job of a registered workflow (workflow), of a file's text (source) or of its JSON (definition). When the response comes, the job is committed.", add: s.submitsJob()},
 		{id: "submit-jobs", method: post, path: "/api/jobs/batch", role: Operator, repeat: replayed, errors: []Slug{SlugNotFound, SlugKeyReused, SlugRequestInProgress}, tag: tag,
-			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The answer has an item for each, at its index: one that is refused does not affect the others. Each job may have a request_id of its own. With that of the request the jobs and the answer are one commit; jobs that are too many for it, or that meet a failure of the server, have keys made of the request's, and the same request makes what is missing.", add: s.submitsJobs()},
+			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The response has an item for each, at its index: one that is refused does not affect the others. Each job may have a request_id of its own. With that of the request the jobs and the response are one commit; jobs that are too many for it, or that meet a failure of the server, have keys derived from the request's key, and the same request makes what is missing.", add: s.submitsJobs()},
 		{id: "list-jobs", method: get, path: "/api/jobs", role: Viewer, tag: tag,
 			summary: "List jobs, newest first", detail: "Lists jobs without their steps and history.", add: does(s, s.listJobs)},
 		{id: "get-job", method: get, path: "/api/jobs/{id}", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,

@@ -97,6 +97,54 @@ func TestQuickSubmissions(t *testing.T) {
 	}
 }
 
+// TestQuickReplays: a submission, and a batch, that is repeated is replayed whether it is read in one pass or
+// not, and so was the first; that it was read in one pass shows the length of its response (J8).
+func TestQuickReplays(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	jobs := `{"jobs":[` + strings.Repeat(`{"workflow":"order"},`, 19) + `{"workflow":"nope"}]}`
+	for path, body := range map[string]string{"/api/jobs": `{"workflow":"order"}`, "/api/jobs/batch": jobs} {
+		for i, first := range []string{"*/*", "application/json;q=1"} {
+			var was *answer
+			for _, accept := range []string{first, "*/*", "application/json;q=1", "*/*"} {
+				a := s.do("POST", path, body, "Idempotency-Key", fmt.Sprintf("k%d-%d", i, len(path)), "Accept", accept)
+				if path != "/api/jobs" && (a.header.Get("Content-Length") != "") != (accept == "*/*") {
+					t.Errorf("%s as %s: the length of the response is %q", path, accept, a.header.Get("Content-Length"))
+				}
+				for _, name := range []string{"Request-Id", "Date", "Content-Length"} {
+					a.header.Del(name)
+				}
+				if replayed := a.header.Get("Idempotency-Replayed"); (replayed == "true") != (was != nil) {
+					t.Errorf("%s as %s is replayed: %q", path, accept, replayed)
+				}
+				if a.header.Del("Idempotency-Replayed"); was == nil {
+					was = a
+				}
+				if diff := cmp.Diff(was.header, a.header); diff != "" || was.status != a.status || string(was.body) != string(a.body) {
+					t.Errorf("%s as %s: %d %s, was %d %s\n%s", path, accept, a.status, a.body, was.status, was.body, diff)
+				}
+			}
+		}
+	}
+}
+
+// TestLargestQuickBody: a body that is too large for the HTTP library is so in one pass.
+func TestLargestQuickBody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	for size, status := range map[int]int{8<<20 - 1: 201, 8 << 20: 413, 8<<20 + 1: 413} {
+		body := `{"workflow":"order"}`
+		body += strings.Repeat(" ", size-len(body))
+		for _, accept := range []string{"*/*", "application/json;q=1"} {
+			if a := s.do("POST", "/api/jobs", body, "Accept", accept); a.status != status {
+				t.Errorf("%d bytes as %s: %d %s, want %d", size, accept, a.status, a.body, status)
+			}
+		}
+	}
+}
+
 // known returns the body of an answer without its turn and the id of its request.
 func known(a *answer, turn int) string {
 	body := strings.ReplaceAll(string(a.body), fmt.Sprint(turn), "TURN")

@@ -38,10 +38,9 @@ func (s *Service) submitJob(ctx context.Context, in *submitRequest) (*created, e
 	return createdJob(done[0].Receipt, done[0].Err)
 }
 
-// asked returns submissions for the engine. done has the errors of those that are refused already.
-func (s *Service) asked(ctx context.Context, jobs []exchange.Submission) (subs []pawl.Submission, done []pawl.Submitted) {
+// submissions returns submissions for the engine. done has the errors of those that are refused already.
+func (a *asking) submissions(jobs []exchange.Submission) (subs []pawl.Submission, done []pawl.Submitted) {
 	subs, done = make([]pawl.Submission, len(jobs)), make([]pawl.Submitted, len(jobs))
-	a := s.asking(ctx)
 	for i := range jobs {
 		subs[i], done[i].Err = a.submission(&jobs[i])
 	}
@@ -53,9 +52,9 @@ type asking struct {
 	ctx  context.Context
 	s    *Service
 	last struct {
-		source    string
-		canonical json.RawMessage
-		def       *workflow.Definition // nil: there is none yet
+		source     string
+		definition json.RawMessage
+		canonical  []byte // nil: there is none yet
 	}
 	registered map[reference]resolved
 }
@@ -65,9 +64,9 @@ type reference struct{ workspace, name string }
 
 // resolved is what a reference was found to be.
 type resolved struct {
-	def     *workflow.Definition
-	version int
-	err     error
+	canonical []byte
+	version   int
+	err       error
 }
 
 func (s *Service) asking(ctx context.Context) *asking { return &asking{ctx: ctx, s: s} }
@@ -84,16 +83,14 @@ func (a *asking) submission(in *exchange.Submission) (sub pawl.Submission, err e
 	if string(in.Inputs) == "null" {
 		sub.Inputs = nil
 	}
-	var def *workflow.Definition
-	if def, sub.Version, err = a.definition(sub.Workspace, in); err != nil {
-		return sub, err
-	}
-	sub.Reference, sub.Definition = in.Workflow, def.Canonical()
-	return sub, nil
+	sub.Reference = in.Workflow
+	sub.Definition, sub.Version, err = a.definition(sub.Workspace, in)
+	return sub, err
 }
 
-// definition returns the definition of a submission, and its version if it is a registered one.
-func (a *asking) definition(workspace string, in *exchange.Submission) (def *workflow.Definition, version int, err error) {
+// definition returns the definition of a submission in its canonical form, and its version if it is a
+// registered one.
+func (a *asking) definition(workspace string, in *exchange.Submission) (canonical []byte, version int, err error) {
 	given := 0
 	for _, has := range [...]bool{in.Workflow != "", in.Source != "", len(in.Definition) > 0} {
 		if has {
@@ -106,24 +103,24 @@ func (a *asking) definition(workspace string, in *exchange.Submission) (def *wor
 	case in.Workflow != "":
 		return a.lookUp(reference{workspace, in.Workflow})
 	}
-	def, err = a.parsed(in.Source, in.Definition)
-	return def, 0, err
+	canonical, err = a.parsed(in.Source, in.Definition)
+	return canonical, 0, err
 }
 
 // lookUp returns a registered workflow, the same for the whole request.
-func (a *asking) lookUp(of reference) (*workflow.Definition, int, error) {
+func (a *asking) lookUp(of reference) (canonical []byte, version int, err error) {
 	found, known := a.registered[of]
 	if !known {
-		found.def, found.version, found.err = a.read(of)
+		found.canonical, found.version, found.err = a.read(of)
 		if a.registered == nil {
 			a.registered = make(map[reference]resolved)
 		}
 		a.registered[of] = found
 	}
-	return found.def, found.version, found.err
+	return found.canonical, found.version, found.err
 }
 
-func (a *asking) read(of reference) (*workflow.Definition, int, error) {
+func (a *asking) read(of reference) (canonical []byte, version int, err error) {
 	name, version, err := workflow.ParseReference(of.name)
 	if err != nil {
 		return nil, 0, err
@@ -132,38 +129,40 @@ func (a *asking) read(of reference) (*workflow.Definition, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return def, v.Version, nil
+	return def.Canonical(), v.Version, nil
 }
 
-// parsed returns the definition of a text, which often is the last one.
-func (a *asking) parsed(source string, canonical json.RawMessage) (*workflow.Definition, error) {
-	if a.last.def != nil && a.last.source == source && bytes.Equal(a.last.canonical, canonical) {
-		return a.last.def, nil
+// parsed returns the canonical form of a text, which often is the last one.
+func (a *asking) parsed(source string, definition json.RawMessage) ([]byte, error) {
+	if a.last.canonical != nil && a.last.source == source && bytes.Equal(a.last.definition, definition) {
+		return a.last.canonical, nil
 	}
-	def, err := a.s.texts.parsed(source, canonical)
+	canonical, err := a.s.texts.parsed(source, definition)
 	if err == nil {
-		a.last.source, a.last.canonical, a.last.def = source, canonical, def
+		a.last.source, a.last.definition, a.last.canonical = source, definition, canonical
 	}
-	return def, err
+	return canonical, err
 }
 
 // parsed reads a workflow from the text of a file, or from its canonical form.
-func parsed(source string, canonical json.RawMessage) (*workflow.Definition, error) {
+func parsed(source string, definition json.RawMessage) (*workflow.Definition, error) {
 	if source != "" {
 		return workflow.Parse("source", []byte(source))
 	}
-	return workflow.Load(canonical)
+	return workflow.Load(definition)
 }
 
-// maxTexts is for how many bytes of texts definitions are kept.
-const maxTexts = 16 << 20
+const (
+	maxTexts = 16 << 20 // bytes of texts that are kept
+	textRoom = 256      // bytes that a text costs beside its canonical form, at most
+)
 
-// texts keeps the definitions of texts that were submitted, so that the same text is parsed once. It is
-// emptied when it is full.
+// texts keeps the canonical forms of texts that were submitted, so that the same text is parsed once; the
+// engine keeps definitions. It is emptied when it is full.
 type texts struct {
 	mu    sync.Mutex
-	defs  map[textKey]*workflow.Definition
-	bytes int // of their texts
+	of    map[textKey][]byte
+	bytes int
 }
 
 // A textKey names a text by its hash: one of a file, or of a canonical form.
@@ -172,30 +171,37 @@ type textKey struct {
 	hash   [sha256.Size]byte
 }
 
-// parsed is parsed for a text that may be known.
-func (t *texts) parsed(source string, canonical json.RawMessage) (*workflow.Definition, error) {
-	key := textKey{hash: sha256.Sum256(canonical)}
+// parsed returns the canonical form of a text, which may be known.
+func (t *texts) parsed(source string, definition json.RawMessage) ([]byte, error) {
+	key := textKey{hash: sha256.Sum256(definition)}
 	if source != "" {
 		key = textKey{true, sha256.Sum256([]byte(source))}
 	}
 	t.mu.Lock()
-	def := t.defs[key]
+	canonical := t.of[key]
 	t.mu.Unlock()
-	if def != nil {
-		return def, nil
+	if canonical != nil {
+		return canonical, nil
 	}
-	def, err := parsed(source, canonical)
-	if err == nil {
-		t.keep(key, def, len(source)+len(canonical))
+	def, err := parsed(source, definition)
+	if err != nil {
+		return nil, err
 	}
-	return def, err
+	return t.keep(key, def.Canonical()), nil
 }
 
-func (t *texts) keep(key textKey, def *workflow.Definition, size int) {
+// keep keeps the canonical form of a text, unless another caller has. It returns the one that is kept.
+func (t *texts) keep(key textKey, canonical []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bytes += size; t.bytes > maxTexts || t.defs == nil {
-		t.defs, t.bytes = make(map[textKey]*workflow.Definition), size
+	if known := t.of[key]; known != nil {
+		return known
 	}
-	t.defs[key] = def
+	size := len(canonical) + textRoom
+	if t.bytes += size; t.bytes > maxTexts || t.of == nil {
+		t.of, t.bytes = make(map[textKey][]byte), size
+	}
+	canonical = bytes.Clone(canonical) // alone
+	t.of[key] = canonical
+	return canonical
 }

@@ -19,7 +19,8 @@ var errApart = &pawl.Error{Kind: pawl.Unavailable, Message: "the jobs of the bat
 //
 // done has the outcomes so far: a submission that has an error is refused already. If the others are
 // too heavy for one commit, those behind its limit get an error of kind Unavailable and are not made.
-// The outcomes are for the function Response of the batch; the caller does not read them.
+// The outcomes are for the function Response of the batch; the caller reads them only if SubmitOnce
+// returns no error.
 func (e *Engine) SubmitOnce(ctx context.Context, b *link.Batch, subs []pawl.Submission, done []pawl.Submitted) (response []byte, again bool, err error) {
 	r, err := e.newRequest(b.Change, b.Workspace, b.Endpoint, b.Asked)
 	if err == nil && r == nil {

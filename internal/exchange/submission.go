@@ -18,7 +18,7 @@ type Submission struct {
 	Workspace   string          `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace of the job. Default: default."`
 	Workflow    string          `json:"workflow,omitempty" maxLength:"256" doc:"NAME or NAME@VERSION of a registered workflow." example:"nightly@3"`
 	Source      string          `json:"source,omitempty" doc:"The text of a workflow file, in YAML."`
-	Definition  json.RawMessage `json:"definition,omitempty" doc:"A definition in its canonical form, as get-job-definition answers."`
+	Definition  json.RawMessage `json:"definition,omitempty" doc:"A definition in its canonical form, as get-job-definition returns it."`
 	Inputs      json.RawMessage `json:"inputs,omitempty" doc:"An object: the inputs, by name."`
 	Description string          `json:"task_description,omitempty" maxLength:"4096" doc:"What the job is for, for people."`
 	Priority    int             `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Each point is worth a minute of waiting."`
@@ -46,8 +46,8 @@ type Outcomes struct {
 	Items []Outcome `json:"items"`
 }
 
-// maxMetadata is how many bytes of metadata a quick batch has at most, and with them fewer values than
-// a body may have.
+// maxMetadata is how many bytes of metadata a quick batch has at most, so that it stays below the maxValues
+// of package api.
 const maxMetadata = 100_000
 
 // QuickSubmission reads a submission that is written as usual and within all limits of its schema. It
@@ -344,7 +344,7 @@ func state(s *scan, like machine.State) machine.State { return machine.State(s.a
 // timestamp reads a time, which is often that of another receipt.
 func (s *scan) timestamp(like *stamped) (at pawl.Timestamp) {
 	text := s.plain()
-	if string(text) == like.at {
+	if like.at != "" && string(text) == like.at {
 		return like.At
 	}
 	if like.at = string(text); at.UnmarshalJSON([]byte(`"`+like.at+`"`)) != nil {

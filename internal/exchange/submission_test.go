@@ -178,4 +178,7 @@ func TestReceipts(t *testing.T) {
 		QuickOutcomes([]byte(`{"items":[{"receipt":{"id":"j_1","status":"PENDING","from_state":null,"to_state":"PENDING","sequence":2,"timestamp":"2026-01-02T03:04:05.000006Z","actor":"ada"}}]}`)) == nil {
 		t.Error("a usual receipt is odd")
 	}
+	if r := QuickReceipt([]byte(`{"timestamp":""}`)); r != nil {
+		t.Errorf("a receipt with an empty time was read: %+v", r)
+	}
 }
