@@ -299,3 +299,50 @@ func TestIdenticalBatchesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestRunningCopiesAtOnce: copies of a request whose jobs a waiting worker gets with the commit make them
+// once, and each gets the same response, whichever of them has the key first (J8).
+func TestRunningCopiesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSiteOn(t, pgtest.URL(t))
+	s.want(201, "POST", "/api/workflows", text(map[string]any{"source": order}))
+	worker := s.register(`{"handlers":["work"]}`)
+	bodies := map[string]string{"/api/jobs": `{"workflow":"order"}`, "/api/jobs/batch": `{"jobs":[{"workflow":"order"},{"workflow":"order"},{"workflow":"order"}]}`}
+	given, turn, made := map[any]bool{}, 0, 0
+	take := func(wait int) int {
+		turn++
+		items := s.want(200, "POST", s.of(worker, "exchange"), fmt.Sprintf(`{"turn":%d,"free":10,"wait_ms":%d}`, turn, wait)).field(t, "steps").([]any)
+		for _, item := range items {
+			id := item.(map[string]any)["step_id"]
+			if given[id] {
+				t.Errorf("the worker got %v twice", id)
+			}
+			given[id] = true
+		}
+		return len(items)
+	}
+	for round := range 5 {
+		for path, body := range bodies {
+			made += strings.Count(body, "order")
+			var all sync.WaitGroup
+			all.Go(func() { take(2000) })
+			responses := make([]string, 4)
+			for i := range responses {
+				all.Go(func() {
+					a := s.do("POST", path, body, "Idempotency-Key", fmt.Sprintf("k%d", round)+strings.ReplaceAll(path, "/", "-"))
+					responses[i] = fmt.Sprintf("%d %s", a.status, a.body)
+				})
+			}
+			all.Wait()
+			slices.Sort(responses)
+			if different := slices.Compact(responses); len(different) != 1 || different[0][:2] != "20" {
+				t.Errorf("%s: %q", path, different)
+			}
+			for len(given) < made && take(2000) > 0 {
+			}
+		}
+	}
+	if n := len(s.want(200, "GET", "/api/jobs?limit=100", "").field(t, "items").([]any)); n != made || len(given) != made {
+		t.Errorf("there are %d jobs, and the worker got steps of %d; want %d", n, len(given), made)
+	}
+}

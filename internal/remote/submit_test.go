@@ -48,6 +48,29 @@ func TestLostBatches(t *testing.T) {
 	}
 }
 
+// TestLostHeavyBatch: the same of a batch whose jobs are too many for one commit.
+func TestLostHeavyBatch(t *testing.T) {
+	t.Parallel()
+	wide := "name: wide\nsteps:\n"
+	for i := range 1000 {
+		wide += fmt.Sprintf("- {id: s%d, event: {name: go}}\n", i)
+	}
+	for _, name := range []string{"the answer is lost", "half of the answer is lost"} {
+		s := newSite(t)
+		e, p := through(t, s, losses[name])
+		done, err := e.Submit(t.Context(), slices.Repeat([]pawl.Submission{{Definition: canonical(t, wide)}}, 20)...)
+		must(t, err)
+		ids := map[pawl.ID]bool{}
+		for i := range done {
+			must(t, done[i].Err)
+			ids[done[i].ID] = true
+		}
+		if jobs, err := s.local.Jobs(t.Context(), pawl.JobQuery{Limit: 1000}); err != nil || len(jobs) != 20 || len(ids) != 20 || p.most() != 2 {
+			t.Errorf("%s: %d jobs of %d ids, %v; each request was sent up to %d times", name, len(jobs), len(ids), err, p.most())
+		}
+	}
+}
+
 // TestOtherBatchServers: a server of an earlier version, which knows no other members than these, gets
 // nothing else; and a response is read whatever its form.
 func TestOtherBatchServers(t *testing.T) {

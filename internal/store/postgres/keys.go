@@ -7,10 +7,12 @@ import (
 )
 
 // Most idempotency keys are new. An optimistic transaction takes them for new without a look, and
-// stores them together with the answers to their requests. If one is known, or is held, nothing has
-// happened, and the transaction that then reads finds the answer.
+// stores them together with the responses to their requests. If one is known, or is held, nothing has
+// happened, and the transaction that then reads finds the response.
 
-// keyPause is how long an optimistic transaction waits for another one that has stored a key.
+// keyPause is how long an optimistic transaction waits for another one that has stored a key, and from the
+// statement that stores its own to its end for any other lock, as that of a row: then it is tried again, and
+// reads.
 const keyPause = "50ms"
 
 var (
@@ -22,12 +24,11 @@ var (
 // answering stores keys that are new, or have expired, with their answers. It leaves out those that a
 // user's transaction has locked (see lockKeys).
 func answering(from string) string {
-	const lock = "hashtextextended(u.workspace || chr(1) || u.key, 7017151)"
 	return fmt.Sprintf(`insert into idempotency (%s, created_at) select %s, %s%s
   where set_config('lock_timeout', '%s', true) <> '' and case when pg_try_advisory_lock_shared(%[6]s) then pg_advisory_unlock_shared(%[6]s) else false end
   on conflict (workspace, key) do update set endpoint = excluded.endpoint, request_hash = excluded.request_hash, status = excluded.status,
     body = excluded.body, expires_at = excluded.expires_at, created_at = excluded.created_at
-  where idempotency.expires_at <= %[3]s returning 1`, names("", answerColumns), names("u", answerColumns), clock, from, keyPause, lock)
+  where idempotency.expires_at <= %[3]s returning 1`, names("", answerColumns), names("u", answerColumns), clock, from, keyPause, lockOf("u."))
 }
 
 // assumeNew takes the keys of a query for new.
