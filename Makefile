@@ -37,7 +37,7 @@ UNCHECKED = internal/store/postgres internal/lab/bench internal/lab/bench/drainp
 
 # Tests that need PostgreSQL, by name, and then any subtest "postgres". In a -skip the
 # shorter paths come first: a path that goes deeper than a name ends the search.
-POSTGRES_TESTS = Postgre|^Test(AHalfOpenConnectionReleasesNothing|ALostSessionReleasesNothing|AWorkerLooksAgainForWhatWasLocked|AnOutageOfTheDatabaseLosesNoStep|BatchOutlivesItsKey|ConnectionsExhaustedAfterARestart|EveryConnectionInUse|IdenticalBatchesAtOnce|IsolatedCommandsAreKilled|IsolatedStepsNeverOverlap|LanesNeedConnections|NobodyRestsBesideABacklog)$$
+POSTGRES_TESTS = Postgre|^Test(AHalfOpenConnectionReleasesNothing|ALostSessionReleasesNothing|AWorkerLooksAgainForWhatWasLocked|AnOutageOfTheDatabaseLosesNoStep|BatchAndItsResponseAreOne|ConnectionsExhaustedAfterARestart|EveryConnectionInUse|IdenticalBatchesAtOnce|IsolatedCommandsAreKilled|IsolatedStepsNeverOverlap|LanesNeedConnections|NobodyRestsBesideABacklog|RunningCopiesAtOnce|UnsettledBatch)$$
 subtests = /^($(1))$$|//^($(1))$$|///^($(1))$$
 
 # internal/store/sqlite runs the suite of the contract once, on a file with

@@ -63,9 +63,10 @@ func (s *Jobs) SubmitTx(ctx context.Context, tx any, subs ...Submission) ([]pawl
 
 // submit submits those of the submissions that are valid.
 func (s *Jobs) submit(ctx context.Context, subs []Submission, to func(context.Context, ...pawl.Submission) ([]pawl.Submitted, error)) ([]pawl.Submitted, error) {
-	all, valid, at := make([]pawl.Submitted, len(subs)), []pawl.Submission{}, []int{}
+	all, valid, at := make([]pawl.Submitted, len(subs)), make([]pawl.Submission, 0, len(subs)), make([]int, 0, len(subs))
+	known := references{}
 	for i := range subs {
-		sub, err := s.submission(ctx, &subs[i])
+		sub, err := s.submission(ctx, &subs[i], known)
 		if err != nil {
 			all[i].Err = err
 			continue
@@ -85,7 +86,18 @@ func (s *Jobs) submit(ctx context.Context, subs []Submission, to func(context.Co
 	return all, nil
 }
 
-func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submission, err error) {
+// references are the registered workflows of the submissions of one call, so that each is read once.
+type references map[reference]resolved
+
+type reference struct{ workspace, name string }
+
+type resolved struct {
+	def     *workflow.Definition
+	version int
+	err     error
+}
+
+func (s *Jobs) submission(ctx context.Context, of *Submission, known references) (sub pawl.Submission, err error) {
 	sub = pawl.Submission{Workspace: s.workspace(of.Workspace), Dir: of.Dir, Description: of.Description,
 		Actor: s.by(pawl.Change{Actor: of.Actor}).Actor, RequestID: of.RequestID, Priority: of.Priority, Private: of.Private,
 		Parent: of.Parent, Depth: of.Depth, WorkerCount: of.WorkerCount, Traceparent: of.Traceparent}
@@ -95,8 +107,13 @@ func (s *Jobs) submission(ctx context.Context, of *Submission) (sub pawl.Submiss
 		return sub, pawl.Errorf(pawl.Invalid, "submission: want either Workflow or Name")
 	case def == nil:
 		sub.Reference = of.Name
-		if def, sub.Version, err = s.registered(ctx, sub.Workspace, of.Name); err != nil {
-			return sub, err
+		r, is := known[reference{sub.Workspace, of.Name}]
+		if !is {
+			r.def, r.version, r.err = s.registered(ctx, sub.Workspace, of.Name)
+			known[reference{sub.Workspace, of.Name}] = r
+		}
+		if def, sub.Version = r.def, r.version; r.err != nil {
+			return sub, r.err
 		}
 	}
 	sub.Definition = def.Canonical()

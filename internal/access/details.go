@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/explain"
+	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -24,6 +25,12 @@ type Details interface {
 	// a request id, the first result is stored, for an hour. Another request with that id is
 	// refused (J8).
 	Remember(ctx context.Context, workspace, endpoint string, c pawl.Change, request any, make func() (json.RawMessage, error)) (made json.RawMessage, again bool, err error)
+
+	// SubmitOnce makes the jobs of a batch in one commit with the response to it, and returns the
+	// response that is stored; again reports whether it was stored before, and then makes none (J8).
+	// done has the outcomes so far: a submission that has an error is refused already. Submissions
+	// that are too many for one commit get an error of kind Unavailable, and are not made.
+	SubmitOnce(ctx context.Context, b *link.Batch, subs []pawl.Submission, done []pawl.Submitted) (response []byte, again bool, err error)
 
 	CountApprovals(ctx context.Context, workspace string, most int) (n int, more bool, err error)
 	Context(ctx context.Context, step pawl.ID) (*explain.Context, error)
@@ -69,6 +76,19 @@ func (e *Engine) Remember(ctx context.Context, workspace, endpoint string, c paw
 		return nil, false, err
 	}
 	return e.of.Remember(ctx, workspace, endpoint, c, request, make)
+}
+
+// SubmitOnce refuses the submissions to workspaces that the principal does not see, each by itself.
+func (e *Engine) SubmitOnce(ctx context.Context, b *link.Batch, subs []pawl.Submission, done []pawl.Submitted) (response []byte, again bool, err error) {
+	if err := in(ctx, b.Workspace); err != nil {
+		return nil, false, err
+	}
+	for i := range subs {
+		if done[i].Err == nil {
+			done[i].Err = in(ctx, subs[i].Workspace)
+		}
+	}
+	return e.of.SubmitOnce(ctx, b, subs, done)
 }
 
 // CountApprovals adds those of the principal's workspaces.

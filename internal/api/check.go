@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,9 +14,11 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/access"
 	"github.com/pawl-dev/pawl/internal/engine"
+	"github.com/pawl-dev/pawl/internal/exchange"
 	"github.com/pawl-dev/pawl/internal/explain"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func (s *Service) checkOperations() []operation {
@@ -55,18 +58,16 @@ type check struct {
 	Inputs     json.RawMessage `json:"inputs" doc:"With their defaults."`
 }
 
-func (s *Service) checkSubmission(ctx context.Context, in *struct{ Body submission }) (*body[check], error) {
-	name, def, err := in.Body.workflow()
-	out := check{}
-	if err == nil && def == nil {
-		var v *pawl.Version
-		if v, def, err = s.client(ctx, in.Body.Workspace).Workflows.Get(ctx, name); err == nil {
-			out.Version = v.Version
-		}
-	}
+func (s *Service) checkSubmission(ctx context.Context, in *struct{ Body exchange.Submission }) (*body[check], error) {
+	canonical, version, err := s.asking(ctx).definition(cmp.Or(in.Body.Workspace, pawl.DefaultWorkspace), &in.Body)
 	if err != nil {
 		return nil, err
 	}
+	def, err := workflow.Load(canonical)
+	if err != nil {
+		return nil, err
+	}
+	out := check{Version: version}
 	given := map[string]any{}
 	if len(in.Body.Inputs) > 0 {
 		d := json.NewDecoder(bytes.NewReader(in.Body.Inputs))

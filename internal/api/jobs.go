@@ -19,9 +19,9 @@ func (s *Service) jobOperations() []operation {
 	const tag = "jobs"
 	return []operation{
 		{id: "submit-job", method: post, path: "/api/jobs", role: Operator, repeat: replayed, good: []int{201}, errors: []Slug{SlugNotFound, SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
-			summary: "Submit a job", detail: "Submits a job of a registered workflow (workflow), of a file's text (source) or of its JSON (definition). When the answer comes, the job is committed.", add: does(s, s.submitJob)},
+			summary: "Submit a job", detail: "Submits a job of a registered workflow (workflow), of a file's text (source) or of its JSON (definition). When the response comes, the job is committed.", add: s.submitsJob()},
 		{id: "submit-jobs", method: post, path: "/api/jobs/batch", role: Operator, repeat: replayed, errors: []Slug{SlugNotFound, SlugKeyReused, SlugRequestInProgress}, tag: tag,
-			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The answer has an item for each, at its index: one that is refused does not affect the others. Each job may have a request_id of its own; otherwise it has one that is made of the request's. An answer with a failure of the server is not stored: the same request makes what is missing.", add: does(s, s.submitJobs)},
+			summary: "Submit up to 500 jobs", detail: "Submits jobs, many in one commit. The response has an item for each, at its index: one that is refused does not affect the others. Each job may have a request_id of its own. With that of the request the jobs and the response are one commit; jobs that are too many for it, or that meet a failure of the server, have keys derived from the request's key, and the same request makes what is missing.", add: s.submitsJobs()},
 		{id: "list-jobs", method: get, path: "/api/jobs", role: Viewer, tag: tag,
 			summary: "List jobs, newest first", detail: "Lists jobs without their steps and history.", add: does(s, s.listJobs)},
 		{id: "get-job", method: get, path: "/api/jobs/{id}", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,
@@ -52,88 +52,6 @@ func (s *Service) jobOperations() []operation {
 }
 
 var verbErrors = []Slug{SlugNotFound, SlugInvalidTransition, SlugConflict, SlugKeyReused, SlugRequestInProgress}
-
-// A submission is a request for a job.
-type submission struct {
-	RequestID   string          `json:"request_id,omitempty" maxLength:"255" doc:"The request's key: 1 to 255 visible ASCII characters."`
-	Workspace   string          `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace of the job. Default: default."`
-	Workflow    string          `json:"workflow,omitempty" maxLength:"256" doc:"NAME or NAME@VERSION of a registered workflow." example:"nightly@3"`
-	Source      string          `json:"source,omitempty" doc:"The text of a workflow file, in YAML."`
-	Definition  json.RawMessage `json:"definition,omitempty" doc:"A definition in its canonical form, as get-job-definition answers."`
-	Inputs      json.RawMessage `json:"inputs,omitempty" doc:"An object: the inputs, by name."`
-	Description string          `json:"task_description,omitempty" maxLength:"4096" doc:"What the job is for, for people."`
-	Priority    int             `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Each point is worth a minute of waiting."`
-	Parent      string          `json:"parent_job_id,omitempty" maxLength:"64" doc:"The job of the same workspace below which this one is. It must not have ended; canceling it cancels this one." example:"j_019ac1f0a3c47d5e8f00112233445566"`
-	Depth       *int            `json:"depth,omitempty" minimum:"0" maximum:"5" doc:"The depth that the job has to have: 0, or that of its parent and 1."`
-	WorkerCount int             `json:"worker_count,omitempty" minimum:"1" maximum:"10" doc:"At most this many steps at once. Default: as the workflow says."`
-	Metadata    json.RawMessage `json:"metadata,omitempty" doc:"An object of at most 16 KiB, kept with the job. The names dir and rerun are reserved."`
-	Traceparent string          `json:"traceparent,omitempty" maxLength:"256" doc:"The place in a trace that the job belongs to, as W3C Trace Context has it. It is no part of the request."`
-}
-
-// asked returns the submission for a client.
-func (in *submission) asked(c pawl.Change) (sub client.Submission, err error) {
-	sub = client.Submission{Workspace: in.Workspace, Inputs: in.Inputs, Description: in.Description, Priority: in.Priority, Actor: c.Actor, RequestID: c.RequestID,
-		Depth: in.Depth, WorkerCount: in.WorkerCount, Traceparent: in.Traceparent}
-	if in.Parent != "" {
-		if sub.Parent, err = pawl.ParseID(pawl.JobPrefix, in.Parent); err != nil {
-			return sub, pawl.Errorf(pawl.Invalid, "parent_job_id: %v", err)
-		}
-	}
-	if len(in.Metadata) > 0 {
-		sub.Metadata = in.Metadata
-	}
-	if len(in.Inputs) == 0 || string(in.Inputs) == "null" {
-		sub.Inputs = nil
-	}
-	sub.Name, sub.Workflow, err = in.workflow()
-	return sub, err
-}
-
-func (in *submission) workflow() (name string, def *workflow.Definition, err error) {
-	given := 0
-	for _, has := range []bool{in.Workflow != "", in.Source != "", len(in.Definition) > 0} {
-		if has {
-			given++
-		}
-	}
-	switch {
-	case given != 1:
-		return "", nil, pawl.Errorf(pawl.Invalid, "workflow: want one of workflow, source and definition")
-	case in.Workflow != "":
-		return in.Workflow, nil, nil
-	}
-	def, err = parsed(in.Source, in.Definition)
-	return "", def, err
-}
-
-// parsed reads a workflow from the text of a file, or from its canonical form.
-func parsed(source string, canonical json.RawMessage) (*workflow.Definition, error) {
-	if source != "" {
-		return workflow.Parse("source", []byte(source))
-	}
-	return workflow.Load(canonical)
-}
-
-func (s *Service) submitJob(ctx context.Context, in *struct {
-	Key
-	Traceparent string `header:"traceparent" maxLength:"256" doc:"What traceparent of the body is, if that is empty."`
-	Body        submission
-}) (*created, error) {
-	in.Body.Traceparent = cmp.Or(in.Body.Traceparent, in.Traceparent)
-	c, err := in.change(ctx, Note{RequestID: in.Body.RequestID})
-	if err != nil {
-		return nil, err
-	}
-	sub, err := in.Body.asked(c)
-	if err != nil {
-		return nil, err
-	}
-	done, err := s.client(ctx, "").Jobs.SubmitAll(ctx, sub)
-	if err != nil {
-		return nil, err
-	}
-	return createdJob(done[0].Receipt, done[0].Err)
-}
 
 // created is the answer to a command that has made a job.
 type created struct {

@@ -16,12 +16,15 @@ import (
 // strictJSON reads one value of JSON that is UTF-8 and names no key of an object twice.
 var strictJSON = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
-		a, is := v.(exchange.Answer)
+		if a, is := v.(exchange.Answer); is {
+			v = &a
+		}
+		a, is := v.(appends)
 		if !is {
 			return huma.DefaultJSONFormat.Marshal(w, v)
 		}
 		var err error
-		withText(&a, func(text []byte) { _, err = w.Write(text) })
+		withText(a, func(text []byte) { _, err = w.Write(text) })
 		return err
 	},
 	Unmarshal: func(data []byte, v any) error {

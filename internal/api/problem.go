@@ -1,11 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -279,9 +281,21 @@ func (p *Problem) send(w http.ResponseWriter, begin func(status int)) {
 	}
 	maps.Copy(h, p.GetHeaders())
 	begin(p.Status)
+	_ = p.encode(w) // the client is gone
+}
+
+// encode writes the problem as JSON.
+func (p *Problem) encode(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(p) // the client is gone
+	return e.Encode(p)
+}
+
+// append appends the problem as JSON.
+func (p *Problem) append(to []byte) []byte {
+	b := bytes.NewBuffer(to)
+	_ = p.encode(b) // a buffer takes everything, and a problem has only text and numbers
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // Explain serves what a kind of problem means, as text, for the path /problems/{slug}.

@@ -95,6 +95,7 @@ type Service struct {
 
 	examiner  *examiner
 	stuck     stuckLists
+	texts     texts
 	listeners listeners
 	verifier  verifier
 	waiting   chan struct{} // one for each request that waits for a job
@@ -219,6 +220,13 @@ var slugByStatus = map[int]Slug{
 // problem returns the problem for the error of an operation. What is not the caller's
 // fault is logged, under an id that the problem has.
 func (s *Service) problem(ctx context.Context, operation string, err error) *Problem {
+	p := problemOf(ctx, err)
+	s.log(ctx, operation, p, err)
+	return p
+}
+
+// problemOf is problem without a line in the log.
+func problemOf(ctx context.Context, err error) *Problem {
 	p := Of(err)
 	var faults workflow.Problems
 	if errors.As(err, &faults) {
@@ -226,14 +234,20 @@ func (s *Service) problem(ctx context.Context, operation string, err error) *Pro
 			p.Errors = append(p.Errors, Fault{Location: cmp.Or(faults[i].Key, "source"), Message: faults[i].String()})
 		}
 	}
-	if p.Status == http.StatusServiceUnavailable {
-		s.Log.Debug("a request was refused for now", "operation", operation, "request_id", RequestIDOf(ctx), "error", err)
-	}
 	if p.Status == http.StatusInternalServerError {
 		p.RequestID = RequestIDOf(ctx)
-		s.Log.Error("a request has failed", "operation", operation, "request_id", p.RequestID, "error", err)
 	}
 	return p
+}
+
+// log logs an error that is a problem of the server.
+func (s *Service) log(ctx context.Context, operation string, p *Problem, err error) {
+	switch p.Status {
+	case http.StatusServiceUnavailable:
+		s.Log.Debug("a request was refused for now", "operation", operation, "request_id", RequestIDOf(ctx), "error", err)
+	case http.StatusInternalServerError:
+		s.Log.Error("a request has failed", "operation", operation, "request_id", p.RequestID, "error", err)
+	}
 }
 
 // settings returns the settings of the HTTP library.

@@ -34,7 +34,7 @@ func (e *Engine) admit(later, batch []*group) (ready int) {
 	var p prospect
 	route, ahead, least, now := rowkey.Route(0), 0, pawl.MaxPriority, time.Now()
 	for i, g := range later {
-		s := g.cmds[0].(*submit)
+		s := g.cmds[0].(late).late()
 		if s.route != route {
 			route, p = s.route, e.offers.prospect(s.route, batch)
 		}

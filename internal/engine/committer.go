@@ -46,7 +46,7 @@ type heavy interface{ weight() int }
 // A late command comes after the others in its commit: it uses the slots that they free,
 // and may wait for them. It is a submission, which creates a job: attempt counts late commands
 // to make room for the jobs.
-type late interface{ late() }
+type late interface{ late() *submit }
 
 func weightOf(cmd command) int {
 	if h, ok := cmd.(heavy); ok {

@@ -77,7 +77,8 @@ type submit struct {
 	key  store.IdempotencyKey
 	hash [32]byte // of the request
 
-	unrouted bool // see creation
+	batchID  string // the request id of its batch, for the trail
+	unrouted bool   // see creation
 
 	limits *quota.Limits
 	route  rowkey.Route // of its first steps, if it may be handed over
@@ -206,7 +207,7 @@ func (s *submit) query(q *store.Query) {
 	s.offerFor(q)
 }
 
-func (s *submit) late() {}
+func (s *submit) late() *submit { return s }
 
 func (s *submit) decide(t *tx) error {
 	s.answered, s.receipt, s.refusal = pawl.ID{}, pawl.Receipt{}, nil // reset the result of an earlier try
@@ -260,7 +261,7 @@ func (s *submit) make(t *tx, route rowkey.Route) error {
 	err = s.e.createJob(t, &creation{
 		id: s.id, def: s.def, workspace: s.sub.Workspace, version: s.sub.Version, inputs: s.sub.Inputs, description: s.sub.Description,
 		metadata: origin{Dir: s.sub.Dir, Trace: validTrace(s.sub.Traceparent), Given: s.meta}.json(), private: s.private(), parent: parent, workers: s.sub.WorkerCount, priority: s.sub.Priority, key: s.pool, unrouted: s.unrouted,
-		note: decide.Note{Actor: s.sub.Actor, RequestID: s.sub.RequestID},
+		note: decide.Note{Actor: s.sub.Actor, RequestID: cmp.Or(s.sub.RequestID, s.batchID)},
 	})
 	if err != nil {
 		return err

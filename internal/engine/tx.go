@@ -27,10 +27,11 @@ const actorEngine = "engine"
 // If a command reads something that its query did not ask for, it gets nil and is refused
 // with an error that names it (missed).
 type tx struct {
-	facts *store.Facts
-	asked asked
-	fault error // what the present command has missed
-	now   int64
+	facts  *store.Facts
+	asked  asked
+	fault  error // what the present command has missed
+	broken error // why nothing of the transaction may be committed, or nil
+	now    int64
 
 	known  *definitions.Known
 	faults map[rowkey.Definition]error // of definitions that cannot be read
@@ -568,9 +569,12 @@ func due(now int64, mark pawl.Mark, at *int64, tries *int) {
 	}
 }
 
-// changes returns what the transaction has to write, or nil for nothing. It seals the
+// changes returns what the transaction has to write, or nil for nothing, or why it is broken. It seals the
 // entries, and the payload that it writes.
 func (t *tx) changes() (*store.Changes, error) {
+	if t.broken != nil {
+		return nil, t.broken
+	}
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
 		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken, Turns: t.turns,
 		NewReservations: t.reserved, Released: t.released}

@@ -8,6 +8,7 @@
 // it: the server evaluates the expressions of the step. Where that fails, or where the result
 // of another job is used, the server reports the step itself, and does not deliver it.
 //
-// QuickRequest, QuickAnswer and AppendJSON are encoding/json for the messages that are sent
+// Submissions of jobs, and what became of them, are here, too: QuickRequest, QuickBatch and the
+// other functions with Quick, and AppendJSON, are encoding/json for the messages that are sent
 // most, without its reflection.
 package exchange

@@ -162,6 +162,14 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// written is a body that package exchange writes. What it does not write encoding/json does, or has the
+// error.
+type written interface {
+	Written() bool
+	Room() int
+	AppendJSON(to []byte) []byte
+}
+
 // encoded returns the body, once the header of the actor is valid.
 func (c *call) encoded() ([]byte, error) {
 	invisible := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
@@ -177,8 +185,8 @@ func (c *call) encoded() ([]byte, error) {
 	if c.body == nil {
 		return nil, nil
 	}
-	if r, is := c.body.(*exchange.Request); is && r.Written() {
-		return r.AppendJSON(make([]byte, 0, r.Room())), nil
+	if b, is := c.body.(written); is && b.Written() {
+		return b.AppendJSON(make([]byte, 0, b.Room())), nil
 	}
 	b, err := json.Marshal(c.body)
 	if err != nil {
@@ -252,17 +260,33 @@ func (e *Engine) received(c *call, response *http.Response, text []byte, err err
 
 // decode reads an answer into v.
 func decode(text []byte, v any) error {
-	if to, is := v.(*exchange.Answer); is {
-		if a := exchange.QuickAnswer(text); a != nil {
-			*to = *a
+	switch to := v.(type) {
+	case *[]byte: // which is no JSON
+		*to = text
+		return nil
+	case *exchange.Answer:
+		if quickly(to, exchange.QuickAnswer(text)) {
+			return nil
+		}
+	case *exchange.Outcomes:
+		if quickly(to, exchange.QuickOutcomes(text)) {
+			return nil
+		}
+	case *pawl.Receipt:
+		if quickly(to, exchange.QuickReceipt(text)) {
 			return nil
 		}
 	}
-	if to, is := v.(*[]byte); is { // which is no JSON
-		*to = text
-		return nil
-	}
 	return json.Unmarshal(text, v)
+}
+
+// quickly takes over what was read quickly, and reports whether it was.
+func quickly[T any](to, read *T) bool {
+	if read == nil {
+		return false
+	}
+	*to = *read
+	return true
 }
 
 func (e *Engine) request(ctx context.Context, c *call, body []byte) (*http.Request, error) {

@@ -12,36 +12,21 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/exchange"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A submission is a request for a job, in the body of a request.
-type submission struct {
-	Workspace   string          `json:"workspace_id,omitempty"`
-	Workflow    string          `json:"workflow,omitempty"`
-	Definition  json.RawMessage `json:"definition,omitempty"`
-	Inputs      json.RawMessage `json:"inputs,omitempty"`
-	Description string          `json:"task_description,omitempty"`
-	Priority    int             `json:"priority,omitempty"`
-	RequestID   string          `json:"request_id,omitempty"`
-	Parent      string          `json:"parent_job_id,omitempty"`
-	Depth       *int            `json:"depth,omitempty"`
-	WorkerCount int             `json:"worker_count,omitempty"`
-	Metadata    json.RawMessage `json:"metadata,omitempty"`
-	Traceparent string          `json:"traceparent,omitempty"`
-}
-
 // submissionOf returns the body for a submission.
-func submissionOf(s *pawl.Submission) (*submission, error) {
+func submissionOf(s *pawl.Submission) (*exchange.Submission, error) {
 	switch {
 	case s.Private:
 		return nil, unsupported("a job that only the submitting process runs", "submit it for the workers of the server")
 	case s.Dir != "":
 		return nil, unsupported("a job whose commands start in a folder of this machine", "let the worker make a folder, or set dir in the workflow to one of the worker's")
 	}
-	out := &submission{Workspace: s.Workspace, Inputs: s.Inputs, Description: s.Description, Priority: s.Priority, Depth: s.Depth, WorkerCount: s.WorkerCount, Metadata: s.Metadata, Traceparent: s.Traceparent}
+	out := &exchange.Submission{Workspace: s.Workspace, Inputs: s.Inputs, Description: s.Description, Priority: s.Priority, Depth: s.Depth, WorkerCount: s.WorkerCount, Metadata: s.Metadata, Traceparent: s.Traceparent}
 	if s.Parent != (pawl.ID{}) {
 		out.Parent = s.Parent.Public(pawl.JobPrefix)
 	}
@@ -61,11 +46,12 @@ func submissionOf(s *pawl.Submission) (*submission, error) {
 
 // Limits of one request of submissions.
 const (
-	maxBatch      = 500
-	maxBatchBytes = 4 << 20 // of definitions and inputs, unless it is a single one
+	maxBatch      = exchange.MaxBatch
+	maxBatchBytes = 4 << 20 // of their texts, unless it is a single one
 )
 
-// Submit submits jobs, many in one request.
+// Submit submits jobs, many in one request. If a request fails behind others, its error is the outcome of
+// its jobs and of those behind them.
 func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
 	done := make([]pawl.Submitted, len(subs))
 	for begin := 0; begin < len(subs); {
@@ -76,20 +62,34 @@ func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Su
 		} else {
 			err = e.submitAll(ctx, part, done[begin:begin+n])
 		}
-		if err != nil {
+		switch {
+		case err != nil && begin == 0:
 			return nil, err
+		case err != nil:
+			fail(done[begin:], err)
+			return done, nil
 		}
 		begin += n
 	}
 	return done, nil
 }
 
+// fail makes err the outcome of submissions that have none.
+func fail(done []pawl.Submitted, err error) {
+	for i := range done {
+		if done[i].Err == nil {
+			done[i] = pawl.Submitted{Err: err}
+		}
+	}
+}
+
 // batch returns how many submissions go into one request, which has one actor.
 func batch(subs []pawl.Submission) int {
 	size := 0
 	for i := range subs {
-		size += len(subs[i].Definition) + len(subs[i].Inputs)
-		if i > 0 && (i == maxBatch || size > maxBatchBytes || subs[i].Actor != subs[0].Actor) {
+		s := &subs[i]
+		size += len(s.Definition) + len(s.Inputs) + len(s.Metadata) + len(s.Description)
+		if i > 0 && (i == maxBatch || size > maxBatchBytes || s.Actor != subs[0].Actor) {
 			return i
 		}
 	}
@@ -118,46 +118,58 @@ func submitted(r pawl.Receipt, done *pawl.Submitted) (err error) {
 	return err
 }
 
-// submitAll submits jobs in one request.
+// submitAll submits jobs in one request. If they are of one workspace, the request has a key of its own;
+// otherwise each job has one, since a key belongs to a workspace.
 func (e *Engine) submitAll(ctx context.Context, subs []pawl.Submission, done []pawl.Submitted) error {
-	var bodies []*submission
-	var places []int
+	bodies, places := make([]exchange.Submission, 0, len(subs)), make([]int, 0, len(subs))
 	for i := range subs {
 		b, err := submissionOf(&subs[i])
 		if err != nil {
 			done[i].Err = err
 			continue
 		}
-		b.RequestID = cmp.Or(subs[i].RequestID, newKey())
-		bodies, places = append(bodies, b), append(places, i)
+		b.RequestID = subs[i].RequestID
+		bodies, places = append(bodies, *b), append(places, i)
 	}
 	if len(bodies) == 0 {
 		return nil
 	}
-	var out struct {
-		Items []struct {
-			Receipt *pawl.Receipt `json:"receipt"`
-			Problem *problem      `json:"problem"`
-		} `json:"items"`
+	c := command("submit-jobs", "/api/jobs/batch", pawl.Change{Actor: subs[0].Actor}, &exchange.Batch{Jobs: bodies})
+	if slices.ContainsFunc(bodies, func(b exchange.Submission) bool { return b.Workspace != bodies[0].Workspace }) {
+		c.key = ""
+		for i := range bodies {
+			bodies[i].RequestID = cmp.Or(bodies[i].RequestID, newKey())
+		}
 	}
-	c := &call{operation: "submit-jobs", method: http.MethodPost, path: "/api/jobs/batch", actor: subs[0].Actor, body: map[string]any{"jobs": bodies}}
-	if _, err := e.do(ctx, c, &out); err != nil {
+	var out exchange.Outcomes
+	switch _, err := e.do(ctx, c, &out); {
+	case err != nil && pawl.KindOf(err) == pawl.NotFound: // the workspace
+		for _, at := range places {
+			done[at].Err = err
+		}
+		return nil
+	case err != nil:
 		return err
 	}
 	if len(out.Items) != len(bodies) {
 		return pawl.Errorf(pawl.Internal, "the server at %s has answered %d submissions of %d", e.base, len(out.Items), len(bodies))
 	}
-	for i, item := range out.Items {
-		switch {
-		case item.Receipt != nil:
-			if err := submitted(*item.Receipt, &done[places[i]]); err != nil {
-				return err
-			}
-		case item.Problem != nil:
-			done[places[i]].Err = e.of(c, item.Problem)
-		}
+	for i := range out.Items {
+		e.outcome(c, &out.Items[i], &done[places[i]])
 	}
 	return nil
+}
+
+// outcome takes over what became of one submission of a batch.
+func (e *Engine) outcome(c *call, item *exchange.Outcome, done *pawl.Submitted) {
+	var p problem
+	if item.Receipt != nil {
+		done.Err = submitted(*item.Receipt, done)
+	} else if err := json.Unmarshal(item.Problem, &p); err != nil {
+		done.Err = &pawl.Error{Kind: pawl.Internal, Message: "the response of the server at " + e.base + " has neither a receipt nor a problem for a submission", Err: err}
+	} else {
+		done.Err = e.of(c, &p)
+	}
 }
 
 // SubmitTx returns an error: a server is in no transaction of its callers.

@@ -250,7 +250,8 @@ func (j *joined) write(ch *store.Changes) error {
 		entries[i] = &ch.Entries[i]
 	}
 	packed := store.Pack(entries)
-	answers, workspaces, keys := answerRows(j.facts, ch.Answers)
+	answers := collect(answerColumns, len(ch.Answers))
+	workspaces, keys := answerRows(answers, j.facts, ch.Answers)
 	unused := collect(answerColumns[:2], len(keys))
 	for i := range keys {
 		unused.text(workspaces[i])

@@ -53,13 +53,13 @@ func (s *stamp) read(c *cursor) { s.xid, s.now, s.at = c.xid(), c.num(), time.No
 // tryOptimistic runs a transaction on cached rows. It returns false if they turned out to be
 // outdated or are not sufficient: nothing has happened then.
 func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.Facts) (*store.Changes, error)) (done bool, err error) {
-	surely := len(r.jobs)+len(r.steps)+len(r.workers) == 0 // nothing could be outdated
+	surely := len(r.jobs)+len(r.steps)+len(r.workers)+len(r.Keys) == 0 // nothing could be outdated
 	ch, err := decide(r.Facts)
 	if err != nil || ch == nil {
 		db.counts.rollbacks.Add(1)
 		return surely, err
 	}
-	if len(ch.Workers) > 0 { // others may hold a share lock on them
+	if len(ch.Workers) > 0 || r.unanswered(ch) { // others may hold a share lock on workers
 		return false, nil
 	}
 	w, err := db.encode(r, ch)
@@ -84,7 +84,8 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 		return true, nil
 	}
 	db.cache.invalidate(r.q) // the next try reads
-	return surely || !errors.Is(err, store.ErrStale), err
+	held := len(r.Keys) > 0 && code(err) == codeLockTimeout
+	return surely || !errors.Is(err, store.ErrStale) && !held, err
 }
 
 // verifyTheWorkers queues the statements that verify the rows of workers that no narrow update

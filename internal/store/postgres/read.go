@@ -77,7 +77,7 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 	limitRecalled = &statement{"limit_recalled", "set local lock_timeout = '50ms'"}
 
 	takeKeys = &statement{"take_keys", `with u as materialized (
-  select workspace, key, case when pg_try_advisory_lock_shared(` + keyLock + `) then pg_advisory_unlock_shared(` + keyLock + `) else false end as free
+  select workspace, key, case when pg_try_advisory_lock_shared(` + lockOf("") + `) then pg_advisory_unlock_shared(` + lockOf("") + `) else false end as free
   from ` + someKeys + ` order by 1, 2
 ), taken as (
   ` + takeFrom("u where free") + `
@@ -87,7 +87,7 @@ select * from taken union all select workspace, key, false from u where not free
 
 	// lockKeys locks keys for a user's transaction, which may stay open for long. Without the
 	// lock, takeKeys would wait until it ends, and with it all commands of that commit.
-	lockKeys = &statement{"lock_keys", "select pg_advisory_xact_lock(" + keyLock + ") from " + someKeys + " order by workspace, key"}
+	lockKeys = &statement{"lock_keys", "select pg_advisory_xact_lock(" + lockOf("") + ") from " + someKeys + " order by workspace, key"}
 
 	// takeLocked takes keys that the transaction has locked.
 	takeLocked = &statement{"take_locked", takeFrom(someKeys + " order by 1, 2")}
@@ -102,9 +102,13 @@ const (
 	// caller tries it twice at most: among others, and alone.
 	keyWait = "500ms"
 
-	keyLock  = "hashtextextended(workspace || chr(1) || key, 7017151)" // the number of a key's advisory lock
 	someKeys = "unnest($1::text[], $2::text[]) as u(workspace, key)"
 )
+
+// lockOf returns the number of the advisory lock of a key, whose columns have a prefix.
+func lockOf(prefix string) string {
+	return "hashtextextended(" + prefix + "workspace || chr(1) || " + prefix + "key, 7017151)"
+}
 
 // takeFrom takes keys that are new or have expired.
 func takeFrom(keys string) string {

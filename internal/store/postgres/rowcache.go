@@ -67,16 +67,19 @@ type cachedWorker struct {
 func plainly(q *store.Query) bool { return len(q.Claims) == 0 && besideClaims(q) }
 
 // besideClaims reports whether a query does so beside claims.
-func besideClaims(q *store.Query) bool {
-	return len(q.Keys)+len(q.Pools)+len(q.Turns)+len(q.Names)+len(q.Limits)+len(q.Schedules)+len(q.Scheduled)+len(q.Tokens)+len(q.Tokened)+len(q.Pauses)+len(q.Paused)+len(q.Webhooks)+len(q.Hooked)+len(q.Signals)+len(q.Untaken)+
+func besideClaims(q *store.Query) bool { return len(q.Keys) == 0 && besideKeys(q) }
+
+// besideKeys reports whether a query does so beside claims and idempotency keys.
+func besideKeys(q *store.Query) bool {
+	return len(q.Pools)+len(q.Turns)+len(q.Names)+len(q.Limits)+len(q.Schedules)+len(q.Scheduled)+len(q.Tokens)+len(q.Tokened)+len(q.Pauses)+len(q.Paused)+len(q.Webhooks)+len(q.Hooked)+len(q.Signals)+len(q.Untaken)+
 		len(q.Open)+len(q.Nodes)+len(q.Held)+
 		len(q.Reservations) == 0
 }
 
 // find returns the facts for a query from the cache, or nil if the cache is not sufficient.
-// The records are copies. The reading has a room.
+// The records are copies, and idempotency keys are taken for new. The reading has a room.
 func (c *rowCache) find(q *store.Query, l *rooms) *reading {
-	if !plainly(q) || !c.timely() {
+	if len(q.Claims) > 0 || !besideKeys(q) || !c.timely() {
 		return nil
 	}
 	r := newReading(q)
@@ -85,6 +88,7 @@ func (c *rowCache) find(q *store.Query, l *rooms) *reading {
 		l.put(r.room)
 		return nil
 	}
+	r.assumeNew()
 	r.sortWaiting()
 	return r
 }

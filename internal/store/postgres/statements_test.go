@@ -55,7 +55,7 @@ func TestAllStatementsAreListed(t *testing.T) {
 }
 
 // statements are all statements of write transactions.
-var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning, newJob, newStep, newFed, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone, spreadSteps.alone)...),
+var statements = append(alone(append(newFewEntries[1:], verifyWorker, newAnswer, newRunning, newJob, newStep, newFed, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone, spreadSteps.alone)...),
 	begin, rollback, commit, now,
 	lockPools, countPools, limitWait, takeKeys, waitOn, limitRecalled, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
 	readSteps, readNamed, readAhead, claimOne, claimMany, claimLone,
@@ -63,7 +63,7 @@ var statements = append(alone(append(newFewEntries[1:], verifyWorker, newRunning
 	moveJobs.read, countJobs.read, startJobs.read, finishJobs.read, startSteps.read, finishSteps.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, startJobs.known, finishJobs.known, startSteps.known, finishSteps.known, takeSteps.known, endSteps.known, moveSteps.known,
 	verifyWorkers, verifyJobs, verifySteps, stamped,
 	newSchedules, setSchedules, newTokens, setTokens, newPauses, setPauses, newWebhooks, setWebhooks, newVersions, setQuotas, dropQuotas, readReservations, newReservations, dropReservations, newSignals, setTaken, setTurns,
-	newEntries, newWorkerRows, newScheduleRows, newTokenRows, newPauseRows, newWebhookRows, newRefusals, setAnswers, dropKeys,
+	newEntries, newWorkerRows, newScheduleRows, newTokenRows, newPauseRows, newWebhookRows, newRefusals, setAnswers, newAnswers, dropKeys,
 	agenda, beginWhole, wholeJob, wholeCount, wholeKin, wholeSteps, wholeTrail,
 	tidy,
 	newChunks, lazily,

@@ -280,9 +280,16 @@ func (w *writing) refusals(list []pawl.Refusal) {
 	w.addRows(newRefusals, r)
 }
 
-// answers stores the answers to new keys, and deletes the new keys without one.
+// answers stores the answers to new keys, and deletes the new keys without one. An optimistic
+// transaction has not taken them before.
 func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.Answer) {
-	r, workspaces, keys := answerRows(f.Facts, answers)
+	r := collect(answerColumns, len(answers))
+	r.flat = f.optimistic && len(answers) == 1
+	workspaces, keys := answerRows(r, f.Facts, answers)
+	if f.optimistic {
+		w.newAnswers(r)
+		return
+	}
 	w.addRows(setAnswers, r)
 	if len(keys) > 0 {
 		w.add(dropKeys, texts(workspaces), texts(keys))
@@ -290,8 +297,7 @@ func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.An
 }
 
 // answerRows collects the answers to new keys, and lists the new keys without one.
-func answerRows(f *store.Facts, answers map[store.IdempotencyKey]*store.Answer) (r *rows, workspaces, keys []string) {
-	r = collect(answerColumns, len(answers))
+func answerRows(r *rows, f *store.Facts, answers map[store.IdempotencyKey]*store.Answer) (workspaces, keys []string) {
 	for k, known := range f.Keys {
 		a := answers[k]
 		switch {
@@ -308,5 +314,5 @@ func answerRows(f *store.Facts, answers map[store.IdempotencyKey]*store.Answer) 
 			r.num(a.ExpiresAt)
 		}
 	}
-	return r, workspaces, keys
+	return workspaces, keys
 }
