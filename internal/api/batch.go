@@ -128,7 +128,7 @@ func (s *Service) submitOnce(ctx context.Context, jobs []exchange.Submission, c 
 }
 
 // begun returns the response to a batch whose key belongs to the same request to a server of an earlier
-// version, which stored no response with it: nothing of it is settled.
+// version. What that server made is found by the key of each job; what it refused is tried again.
 func (s *Service) begun(ctx context.Context, jobs []exchange.Submission, c pawl.Change) (text []byte, again bool, err error) {
 	asked := slices.Clone(jobs)
 	for i := range asked {

@@ -37,9 +37,8 @@ func (r *readContext) BodyReader() io.Reader { return r.body }
 
 // quickly does requests that are written as usual without the HTTP library, which reads each body
 // several times and by reflection. The library gets the others, and so makes all errors of form: a body
-// of MaxBodyBytes is too large for it. read
-// returns the input for a body, or nil if it is not as usual; over is called when it was done, and
-// write sends the response.
+// of MaxBodyBytes is too large for it. read returns the input for a body, or nil if it is not as usual;
+// over is called when it was done, and write sends the response.
 func quickly[I, O any](s *Service, do func(context.Context, *I) (*O, error), read func(huma.Context, *http.Request, []byte) *I, write func(huma.Context, http.ResponseWriter, *O), over func(*I)) func(huma.API, huma.Operation) {
 	slowly := does(s, do)
 	return func(to huma.API, o huma.Operation) {

@@ -32,8 +32,8 @@ type About struct {
 const checkInterval = time.Minute
 
 // sweepers is how often a name that seems taken is tried, a millisecond apart: a process that sweeps holds
-// the lock of a dead one for a moment.
-const sweepers = 20
+// the lock of a dead one for a moment, and longer if it gets no processor.
+const sweepers = 200
 
 // A Listener is the socket of a host, and the lock on its name.
 type Listener struct {

@@ -68,7 +68,7 @@ func (b *alikeStatements) of(s *statement, same columnSet) (*statement, columnSe
 	if b.all == nil {
 		b.all = make(map[alikeKey]*statement)
 	}
-	b.all[key] = &statement{fmt.Sprintf("%s_%x", s.name, uint64(key.same)), insertAlike(t.table, t.columns, key.same)}
+	b.all[key] = &statement{fmt.Sprintf("%s_alike_%x", s.name, uint64(key.same)), insertAlike(t.table, t.columns, key.same)}
 	return b.all[key], key.same
 }
 

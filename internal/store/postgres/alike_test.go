@@ -109,3 +109,15 @@ func TestTooManyStatementsForSharedValues(t *testing.T) {
 		t.Errorf("-values +arrays:\n%s", diff)
 	}
 }
+
+// TestNamesOfAlikeStatements: they are not those of other statements. A connection prepares each by
+// its name, and the server refuses a second one.
+func TestNamesOfAlikeStatements(t *testing.T) {
+	t.Parallel()
+	var b alikeStatements
+	for n := 1; n <= fewEntries; n++ {
+		if s, _ := b.of(newEntries, columnSet(n)); s.name == newFewEntries[n].alone.name {
+			t.Errorf("%s is the name of two statements", s.name)
+		}
+	}
+}

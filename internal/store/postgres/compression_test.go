@@ -10,8 +10,12 @@ import (
 // TestBodiesAreCompressedWithLZ4: unless the URL says otherwise.
 func TestBodiesAreCompressedWithLZ4(t *testing.T) {
 	t.Parallel()
-	for want, parameter := range map[string]string{"lz4": "", "pglz": "&default_toast_compression=pglz"} {
-		t.Run(want, func(t *testing.T) {
+	for parameter, want := range map[string]string{
+		"":                                "lz4",
+		"&default_toast_compression=pglz": "pglz",
+		"&options=-c%20default_toast_compression%3Dpglz": "pglz",
+	} {
+		t.Run(want+parameter, func(t *testing.T) {
 			t.Parallel()
 			db := open(t, fresh(t).cfg.URL+parameter)
 			do(t, db, &store.Query{}, func(_ *store.Facts, d *draft) {
