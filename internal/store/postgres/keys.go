@@ -21,7 +21,7 @@ var (
 		answering(" from (select * from "+given(answerColumns)+" u order by workspace, key) u"), len(answerColumns)+1)}
 )
 
-// answering stores keys that are new, or have expired, with their answers. It leaves out those that a
+// answering stores keys that are new, or have expired, with their responses. It leaves out those that a
 // user's transaction has locked (see lockKeys).
 func answering(from string) string {
 	return fmt.Sprintf(`insert into idempotency (%s, created_at) select %s, %s%s
@@ -38,7 +38,7 @@ func (r *reading) assumeNew() {
 	}
 }
 
-// unanswered reports whether a key that was taken for new gets no answer. Nothing verifies such a key.
+// unanswered reports whether a key that was taken for new gets no response. Nothing verifies such a key.
 func (r *reading) unanswered(ch *store.Changes) bool {
 	for k := range r.Keys {
 		if ch.Answers[k] == nil {
@@ -48,7 +48,7 @@ func (r *reading) unanswered(ch *store.Changes) bool {
 	return false
 }
 
-// newAnswers stores the answers to keys that were taken for new.
+// newAnswers stores the responses under keys that were taken for new.
 func (w *writing) newAnswers(r *rows) {
 	switch r.len() {
 	case 0:

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// A keyWriter stores answers under keys, and makes a job with them.
+// A keyWriter stores responses under keys, and makes a job with them.
 type keyWriter struct {
 	*testing.T
 	url     string
@@ -28,7 +28,7 @@ func newKeyWriter(t *testing.T) *keyWriter {
 	return w
 }
 
-// write stores an answer under each key that is new, unless it is to be left out, and returns which were.
+// write stores a response under each key that is new, unless it is to be left out, and returns which were.
 func (w *keyWriter) write(omit string, keys ...string) (isNew string, err error) {
 	w.Helper()
 	q := &store.Query{}
@@ -66,7 +66,7 @@ func (w *keyWriter) want(isNew string, decided, rows int, omit string, keys ...s
 	await(w, w.db, fmt.Sprintf("select count(*) = %d from idempotency where length(body) > 0 and expires_at > 5", rows))
 }
 
-// TestNewKeysAreTakenAtOnce: keys that nobody has used are stored with their answers in one round trip,
+// TestNewKeysAreTakenAtOnce: keys that nobody has used are stored with their responses in one round trip,
 // and what is known about the others is found in a second one (J8).
 func TestNewKeysAreTakenAtOnce(t *testing.T) {
 	t.Parallel()

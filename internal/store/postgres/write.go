@@ -280,7 +280,7 @@ func (w *writing) refusals(list []pawl.Refusal) {
 	w.addRows(newRefusals, r)
 }
 
-// answers stores the answers to new keys, and deletes the new keys without one. An optimistic
+// answers stores the responses under new keys, and deletes the new keys without one. An optimistic
 // transaction has not taken them before.
 func (w *writing) answers(f *reading, answers map[store.IdempotencyKey]*store.Answer) {
 	r := collect(answerColumns, len(answers))
