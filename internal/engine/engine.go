@@ -140,8 +140,9 @@ type Engine struct {
 	unreadableSteps unreadableSteps
 	entryPool       entryPool
 	erasures        erasures
-	stops           *bell // rung when a running step may have been asked to stop
-	schema          *bell // rung when the schema may have been migrated
+	hints           sync.Once // the store prepares to send hints
+	stops           *bell     // rung when a running step may have been asked to stop
+	schema          *bell     // rung when the schema may have been migrated
 
 	parts   []Part
 	cancel  context.CancelFunc

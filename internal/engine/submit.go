@@ -26,6 +26,7 @@ const (
 // does not affect the others. Submitting with a request id that was used for the same
 // submission returns the existing job (J8).
 func (e *Engine) Submit(ctx context.Context, subs ...pawl.Submission) ([]pawl.Submitted, error) {
+	e.hints.Do(func() { e.store.Wake(0) }) // connects while the first submission is committed
 	answers := make([]pawl.Submitted, len(subs))
 	cmds, at := make([]command, 0, len(subs)), make([]int, 0, len(subs)) // at: the submission index of each command
 	var def *workflow.Definition

@@ -447,7 +447,8 @@ func PlaceOf(c *pawl.Chunk) LogPlace { return LogPlace{c.Ord, c.Claim, c.At, c.O
 type Wakeups interface {
 	// Wake sends the topics to the other processes (and not to this one). It returns at once;
 	// hints that are close in time are sent together. With TopicWork, steps is how many more can
-	// be claimed.
+	// be claimed. Without topics, it only prepares to send: the next hint need not wait for a
+	// connection.
 	Wake(steps int, topics ...Topic)
 	// Listen calls f with each hint that another process sent, until ctx ends, one call at a
 	// time. A store that finds work which claims of this process have overlooked calls it with

@@ -16,8 +16,9 @@ import (
 
 const (
 	// wakeGap is the minimum time from one hint to the next: those in between are sent as one.
-	// What takes longer to send is followed by a pause as long, up to mostGap: the server is busy.
 	wakeGap = time.Millisecond
+
+	// mostGap bounds the pause while the server is busy; see pauseAfter.
 	mostGap = 10 * time.Millisecond
 
 	// wakeLimit bounds the sending of hints; what takes longer is dropped.
@@ -108,6 +109,7 @@ func (w *wire) send() {
 		time.AfterFunc(partingLimit, cancel) // a message may still be on its way
 	}()
 	var conn *pgx.Conn
+	var before time.Duration // what the one before took
 	gap := time.NewTimer(0)
 	defer gap.Stop()
 	for {
@@ -123,12 +125,21 @@ func (w *wire) send() {
 			w.db.log.Debug("hints were dropped", "error", err)
 		}
 		took := time.Since(begun)
-		gap.Reset(max(wakeGap-took, min(took, mostGap)))
+		gap.Reset(pauseAfter(took, before))
+		before = took
 		select {
 		case <-w.done:
 		case <-gap.C:
 		}
 	}
+}
+
+// pauseAfter returns how long to wait after a hint. While the server is busy, so that one hint after
+// the other takes long, the pause is as long as the shorter of the last two took. A single one that
+// took long, because the connection was opened or something stalled, holds up nothing: what was
+// committed meanwhile has waited as long already.
+func pauseAfter(took, before time.Duration) time.Duration {
+	return max(wakeGap-took, min(took, before, mostGap))
 }
 
 // notify sends what is pending, on a new connection if there is none, or if the present one turns
@@ -145,6 +156,9 @@ func (w *wire) notify(ctx context.Context, conn *pgx.Conn) (_ *pgx.Conn, err err
 		}
 		if payloads == nil {
 			payloads = w.take()
+		}
+		if len(payloads) == 0 {
+			return conn, nil
 		}
 		_, err = conn.Exec(ctx, "select pg_notify($1, p) from unnest($2::text[]) p", w.db.channel, payloads)
 		if err == nil || !known || !conn.IsClosed() {

@@ -73,3 +73,63 @@ func TestHintsOfOtherVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseAfterAHint: hints that take long, one after the other, are sent for half of the time. One
+// that took long alone does not hold up the next, and between those that are fast is a millisecond.
+func TestPauseAfterAHint(t *testing.T) {
+	t.Parallel()
+	const us, ms = time.Microsecond, time.Millisecond
+	for _, c := range []struct {
+		name               string
+		took, before, want time.Duration
+	}{
+		{"fast", 200 * us, 200 * us, 800 * us},
+		{"the first, on a new connection", 5 * ms, 0, 0},
+		{"one that stalled", 20 * ms, 200 * us, 200 * us},
+		{"one after that", 200 * us, 20 * ms, 800 * us},
+		{"a busy server", 4 * ms, 3 * ms, 3 * ms},
+		{"a very busy server", 40 * ms, 30 * ms, mostGap},
+	} {
+		if got := pauseAfter(c.took, c.before); got != c.want {
+			t.Errorf("%s: %v after one of %v and one of %v, want %v", c.name, got, c.before, c.took, c.want)
+		}
+	}
+}
+
+// TestPreparedToSend: without topics a handle connects, and sends nothing.
+func TestPreparedToSend(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	other := open(t, db.cfg.URL)
+	heard := make(chan store.Hint, 10)
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	over := make(chan error, 1)
+	go func() { over <- db.Listen(ctx, func(h store.Hint) { heard <- h }) }()
+	eventually(t, "the handle hears hints", db.Hears)
+	connections := func() (n int) {
+		if err := db.pool.QueryRow(ctx, "select count(*) from pg_stat_activity where application_name = $1", other.application()).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := connections()
+	other.Wake(0)
+	eventually(t, "one more connection", func() bool { return connections() == before+1 })
+	other.Wake(0)
+	other.Wake(0, store.TopicMarks)
+	select {
+	case h := <-heard:
+		if h.Topic != store.TopicMarks {
+			t.Errorf("%+v was heard, want only %s", h, store.TopicMarks)
+		}
+	case <-ctx.Done():
+		t.Error("nothing was heard")
+	}
+	if n := connections(); n != before+1 {
+		t.Errorf("%d connections once a hint was sent, want the %d of before and one", n, before)
+	}
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}
