@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/lab/bench"
@@ -126,4 +127,45 @@ func deploy(t *testing.T, d bench.Deployment, command func(bench.Task) *exec.Cmd
 		t.Fatal(err)
 	}
 	return bench.Deploy(d, command, still, closed)
+}
+
+// TestWarmUp: of jobs at a rate, those of the first half second are not measured, and a fifth of all
+// at most. Without a rate no job has a time.
+func TestWarmUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		jobs       int
+		rate       float64
+		cold, warm int
+	}{
+		{"long", 10_000, 500, 250, 9750},
+		{"short", 100, 500, 20, 80},
+		{"without a rate", 100, 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				cold, warm, all := 0, 0, 0
+				err := bench.Pace(t.Context(), bench.Task{Jobs: c.jobs, Rate: c.rate}, 10, func(due []int64) error {
+					for _, at := range due {
+						all++
+						switch {
+						case at < 0:
+							cold++
+						case at > 0:
+							warm++
+						}
+						if warm > 0 && at < 0 {
+							t.Errorf("job %d is not measured, and one before it is", all)
+						}
+					}
+					return nil
+				})
+				if err != nil || all != c.jobs || cold != c.cold || warm != c.warm {
+					t.Errorf("%d jobs, %d not measured, %d measured, %v; want %d, %d and %d", all, cold, warm, err, c.jobs, c.cold, c.warm)
+				}
+			})
+		})
+	}
 }

@@ -112,7 +112,7 @@ func (p *pawlPart) submit(ctx context.Context) func([]int64) error {
 		subs := make([]pawl.Submission, len(due))
 		for i, at := range due {
 			subs[i] = pawl.Submission{Definition: p.defs[n%len(p.defs)].Canonical(), Actor: "bench"}
-			if at > 0 || body != "" {
+			if at != 0 || body != "" {
 				subs[i].Inputs, _ = json.Marshal(givenInputs{at, body}) // of a number and a text
 			}
 			n++

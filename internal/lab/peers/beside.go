@@ -60,3 +60,29 @@ func checkpointing(url string) besideFunc {
 		}, nil
 	}
 }
+
+// logSegments is how many segments of the log are there for the next writes: more than a rate of
+// 5000 jobs/s writes in five seconds, 16 MiB each.
+const logSegments = 12
+
+// recycleLog makes the server keep segments of its log for further use, as one does that has run for
+// a while. A new server makes a new file of 16 MiB whenever one is full, and all commits wait for it,
+// which decides the highest percentiles of a few seconds.
+func recycleLog(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for range logSegments {
+		// A segment with nothing in it is not left.
+		if _, err := conn.Exec(ctx, "select pg_logical_emit_message(false, 'peers', '')"); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, "select pg_switch_wal()"); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Exec(ctx, "checkpoint")
+	return err
+}

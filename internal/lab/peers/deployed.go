@@ -117,6 +117,11 @@ func deployedContests(p *contest.Program, schemas []*bench.Postgres, postmaster 
 // entrant is a system in a deployment on a database. now is set to it when its turn begins.
 func entrant(name, system string, d bench.Deployment, url string, now **bench.Deployed) contest.Entrant {
 	return contest.Entrant{Name: name, Open: func(ctx context.Context) (bench.System, error) {
+		if d.Rate > 0 {
+			if err := recycleLog(ctx, url); err != nil {
+				return nil, err
+			}
+		}
 		still := bench.PawlStill
 		if system != pawl {
 			still = riverStill

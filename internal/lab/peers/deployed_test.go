@@ -6,8 +6,11 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-dev/pawl/internal/lab/bench"
 	"github.com/pawl-dev/pawl/internal/lab/contest"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 )
 
 // TestTurnsBeforeAFailure: a turn that fails ends the measurement, and what was measured before it
@@ -37,5 +40,23 @@ func TestTurnsBeforeAFailure(t *testing.T) {
 	all, err := measureAll(t.Context(), &p, contests)
 	if !errors.Is(err, broken) || len(all.Turns) != 12 || len(all.Ratios) == 0 {
 		t.Errorf("%d turns and %d ratios with %v; want 12 of the six rounds before the failure", len(all.Turns), len(all.Ratios), err)
+	}
+}
+
+// TestRecycleLog: the next segments of the log are there before they are needed.
+func TestRecycleLog(t *testing.T) {
+	url := pgtest.URL(t)
+	if err := recycleLog(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var kept int
+	err = conn.QueryRow(t.Context(), "select count(*) from pg_ls_waldir() where name ~ '^[0-9A-F]{24}$' and name > pg_walfile_name(pg_current_wal_lsn())").Scan(&kept)
+	if err != nil || kept < logSegments-1 {
+		t.Errorf("the server keeps %d segments for further use, %v; want about %d", kept, err, logSegments)
 	}
 }
