@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/daemon"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/load/agent"
 	"github.com/pawl-dev/pawl/internal/load/controller"
 	"github.com/pawl-dev/pawl/internal/load/loadpb"
@@ -127,7 +128,7 @@ func (a *app) agent(ctx context.Context, s agentCommand) error {
 		}
 		defer end()
 	}
-	return g.Serve(ctx, l, secure)
+	return durable.While(ctx, func(ctx context.Context) error { return g.Serve(ctx, l, secure) }, config.StateDir)
 }
 
 // addressText returns an address as --agents takes it.

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/engine"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/keyring"
@@ -163,14 +164,23 @@ func (l *ledger) close() error {
 	return l.store.Close()
 }
 
-// onLedger runs f on the database with an engine; see openLedger.
-func (a *app) onLedger(ctx context.Context, passive bool, f func(*ledger) error) (err error) {
+// onLedger runs f on the database with an engine; see openLedger. The context of f ends, and there is a
+// *durable.GoneError, if the file of the database is gone.
+func (a *app) onLedger(ctx context.Context, passive bool, f func(context.Context, *ledger) error) (err error) {
 	l, err := a.openLedger(ctx, passive)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.close()) }()
-	return f(l)
+	return l.while(ctx, func(ctx context.Context) error { return f(ctx, l) })
+}
+
+// while runs f as long as the file of the database is there.
+func (l *ledger) while(ctx context.Context, f func(context.Context) error) error {
+	if l.database.Folder() == "" {
+		return f(ctx)
+	}
+	return durable.While(ctx, f, l.database.Path)
 }
 
 // with calls f with a client of the server, or of an existing database.
@@ -189,7 +199,7 @@ func (a *app) withNew(ctx context.Context, f func(*client.Client) error) error {
 	if a.server != "" {
 		return a.onServer(ctx, f)
 	}
-	return a.onLedger(ctx, true, func(l *ledger) error { return f(l.client) })
+	return a.onLedger(ctx, true, func(_ context.Context, l *ledger) error { return f(l.client) })
 }
 
 // A workdir says where submitted jobs have their folders, and how long these are kept.

@@ -75,7 +75,7 @@ func (a *app) exec(ctx context.Context, argv []string, f *execFlags) error {
 	if sub.Dir, err = f.folder(); err != nil {
 		return err
 	}
-	return a.onLedger(ctx, false, func(l *ledger) error {
+	return a.onLedger(ctx, false, func(ctx context.Context, l *ledger) error {
 		done, err := submitOne(ctx, l.client, sub)
 		if err != nil {
 			return err

@@ -90,7 +90,7 @@ func (a *app) cancel(ctx context.Context, b *bulk, args []string, reason string)
 	if err := a.existing(); err != nil {
 		return err
 	}
-	return a.onLedger(ctx, false, func(l *ledger) error {
+	return a.onLedger(ctx, false, func(ctx context.Context, l *ledger) error {
 		return a.cancelOn(ctx, l.client, b, args, reason, func(asked []pawl.ID) error {
 			return privatejob.Settle(ctx, l.engine, l.client, asked, time.Second, a.tellEnd)
 		})

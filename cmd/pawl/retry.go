@@ -86,7 +86,7 @@ func (a *app) retry(ctx context.Context, args []string, f *retryFlags) error {
 	if err := a.existing(); err != nil {
 		return err
 	}
-	return a.onLedger(ctx, false, func(l *ledger) error {
+	return a.onLedger(ctx, false, func(ctx context.Context, l *ledger) error {
 		if single {
 			return a.retryOne(ctx, l, text, f)
 		}

@@ -107,7 +107,7 @@ func (a *app) run(ctx context.Context, path string, f *runFlags) error {
 	if err := a.served(path, def); err != nil {
 		return err
 	}
-	return a.onLedger(ctx, false, func(l *ledger) error {
+	return a.onLedger(ctx, false, func(ctx context.Context, l *ledger) error {
 		r := &privatejob.Search{Store: l.store, Client: l.client, Workspace: a.workspace, File: path, Definition: def, Given: f.inputs.given(),
 			Inputs: func() (json.RawMessage, error) { return f.inputs.of(def) }}
 		id, resumed, err := a.choose(ctx, r, f)

@@ -568,7 +568,7 @@ func (a *app) guarded(ctx context.Context, l *ledger, f func(context.Context) er
 	if l.database.Postgres == "" {
 		g.Every = guardSQLite
 	}
-	return outdated(g.Run(ctx, f))
+	return l.while(ctx, func(ctx context.Context) error { return outdated(g.Run(ctx, f)) })
 }
 
 // outdated adds a remedy to the error of a migrated schema.

@@ -78,10 +78,10 @@ func (a *app) supervise(ctx context.Context, path string, o superviseFlags) (err
 		return err
 	}
 	s.Name = f.Name
-	state, err := a.superviseState(o.state, s.Name)
-	if err != nil {
+	if s.State, err = a.superviseState(o.state, s.Name); err != nil {
 		return err
 	}
+	state := s.State
 	l, err := control.Listen(control.Dir(a.getenv), control.About{Name: s.Name, Role: roleSupervisor, File: f.Path, State: state})
 	if err != nil {
 		return err

@@ -2,9 +2,11 @@ package crew
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/process"
+	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -19,6 +21,31 @@ func (c *Crew) end(ctx context.Context, m *Member) error {
 	}
 	return err
 }
+
+// endTime is how long a runner may take to see that an assignment is over, and to end its program and what that
+// has started.
+const endTime = lookEvery + stopGrace + 10*time.Second
+
+// Ended waits until nothing of the program of an assignment that is over runs any more. What its runner has not
+// ended in time, or has left because it was killed, is killed.
+func (c *Crew) Ended(ctx context.Context, m *Member) error {
+	for until := time.Now().Add(endTime); time.Now().Before(until); {
+		switch run, err := c.RunOf(m.ID, m.Epoch); {
+		case err != nil:
+			return err
+		case !run.Alive && run.Tree: // nobody else ends it
+			return c.end(ctx, m)
+		case !run.Alive:
+			return nil
+		}
+		if !sleep.For(ctx, endedEvery) {
+			return ctx.Err()
+		}
+	}
+	return c.end(ctx, m)
+}
+
+const endedEvery = 20 * time.Millisecond
 
 // Discard removes the worktrees and branches of the assignments of a member that are over, the last one
 // included if it has failed. All that they have is kept under refs, which it returns.

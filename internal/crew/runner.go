@@ -47,9 +47,19 @@ type runRecord struct {
 // Run runs a program in the worktree of a member's assignment, in this process, which is its runner
 // (C5, C11): it holds a lock as long as it lives, beats for the member, and when the program has ended it
 // kills what it has left running and says how it ended. Work that the program has not submitted itself
-// is submitted if it ended well, and has failed otherwise. When ctx ends, the program is stopped. begun, if
-// not nil, is called once the member works.
-func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller, begun func(*Member)) (*Member, error) {
+// is submitted if it ended well, and has failed otherwise. When ctx ends, the program is stopped, and also when
+// the folder of the crew is gone: the error is a *durable.GoneError then. begun, if not nil, is called once the
+// member works.
+func (c *Crew) Run(ctx context.Context, id string, p Program, by Caller, begun func(*Member)) (m *Member, err error) {
+	err = durable.While(ctx, func(ctx context.Context) (err error) {
+		m, err = c.runIn(ctx, id, p, by, begun)
+		return err
+	}, c.Dir)
+	return m, err
+}
+
+// runIn is Run in a folder that is there.
+func (c *Crew) runIn(ctx context.Context, id string, p Program, by Caller, begun func(*Member)) (*Member, error) {
 	m, err := c.Settle(ctx, id)
 	if err != nil {
 		return nil, err
@@ -216,13 +226,19 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 		return nil, err
 	}
 	tree.HandOver()
-	select {
-	case <-run.Done():
-	case <-ctx.Done():
+	lost := durable.While(ctx, func(ctx context.Context) error {
+		select {
+		case <-run.Done():
+		case <-ctx.Done():
+			run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
+		}
+		return nil
+	}, a.Worktree)
+	if lost != nil { // also before it was watched
 		run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
 	}
 	e := run.Exit()
-	left := &Exit{Code: e.Code, At: pawl.Timestamp(e.At.UnixMicro())}
+	left := &Exit{Code: e.Code, At: pawl.Timestamp(e.At.UnixMicro()), lost: lost}
 	if e.Signal != 0 {
 		left.Signal = e.Signal.String()
 	}
@@ -296,6 +312,8 @@ func (c *Crew) conclude(ctx context.Context, id string, e *Exit, by Caller) (*Me
 	switch {
 	case stopped:
 		by.Reason = "it was stopped"
+	case e.lost != nil:
+		by.Reason = e.lost.Error()
 	case e.Signal != "":
 		by.Reason = "its program was ended by signal " + e.Signal
 	case e.Code != 0:

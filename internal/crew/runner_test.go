@@ -2,6 +2,7 @@ package crew
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
 
@@ -366,5 +368,77 @@ func TestLaunch(t *testing.T) {
 	}
 	if _, err := c.Launch(t.Context(), "auth", []string{"/nonexistent"}); err == nil {
 		t.Error("a runner that does not exist")
+	}
+}
+
+// TestLostFolders: a program is stopped when the folder of its crew or its worktree is gone (C11).
+func TestLostFolders(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lose func(*Crew) string
+		want func(*Crew, *Member, error) bool
+	}{
+		"the crew": {func(c *Crew) string { return c.Dir }, func(_ *Crew, _ *Member, err error) bool {
+			gone := (*durable.GoneError)(nil)
+			return errors.As(err, &gone)
+		}},
+		"the worktree": {func(c *Crew) string { return c.Trees }, func(c *Crew, m *Member, err error) bool {
+			return err == nil && m.State == lifecycle.MemberAssigned && strings.HasSuffix(string(m.LastError), "was removed while this process worked on it")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCamp(t, "auth")
+			if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+				t.Fatal(err)
+			}
+			pids := filepath.Join(t.TempDir(), "pid")
+			p := script(fmt.Sprintf("echo $$ >%[1]s2 && mv %[1]s2 %[1]s; cd /; while :; do sleep 0.01; done", pids))
+			go func() {
+				wait(t, func() bool { _, err := os.Stat(pids); return err == nil })
+				if err := os.RemoveAll(tt.lose(c.Crew)); err != nil {
+					t.Error(err)
+				}
+			}()
+			m, err := c.Run(t.Context(), "auth", p, ann, nil)
+			if !tt.want(c.Crew, m, err) {
+				t.Errorf("%+v, %v", m, err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(read(t, pids))))
+			if err != nil || syscall.Kill(pid, 0) == nil {
+				t.Errorf("process %d still runs, %v", pid, err)
+			}
+		})
+	}
+}
+
+// TestEnded: of an assignment that is over nothing runs any more once Ended
+// returns (C9).
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	begun, end := filepath.Join(dir, "begun"), filepath.Join(dir, "end")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(t.Context(), "auth", script("trap 'sleep 0.3; : >"+end+"; exit 1' TERM; : >"+begun+"; while :; do sleep 0.01; done"), ann, nil)
+		ended <- err
+	}()
+	wait(t, func() bool { _, err := os.Stat(begun); return err == nil })
+	m, err := c.Cancel(t.Context(), "auth", ann)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ended(t.Context(), m); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(end); err != nil {
+		t.Errorf("the program has not ended: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -264,8 +264,8 @@ func (s *step) landed(ctx context.Context, m *crew.Member, a *crew.Assignment) (
 	return &Output{Member: m.ID, Task: a.Task, Target: a.Target, Branch: a.Branch, Commit: commit, Attempt: a.Attempt}, nil
 }
 
-// leave ends the work if the step was canceled or has timed out. Otherwise it goes on, and another worker
-// finds it.
+// leave ends the work if the step was canceled or has timed out, and returns once nothing of it runs any more.
+// Otherwise it goes on, and another worker finds it.
 func (s *step) leave(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, worker.ErrCanceled) && !errors.Is(cause, worker.ErrTimeout) {
@@ -283,6 +283,9 @@ func (s *step) leave(ctx context.Context) error {
 	by := s.by
 	by.Epoch, by.Reason = m.Epoch, fmt.Sprintf("step %s: %v", s.id, cause)
 	if _, err := s.Cancel(ctx, m.ID, by); err != nil && pawl.KindOf(err) != pawl.Conflict {
+		return errors.Join(cause, err)
+	}
+	if err := s.Ended(ctx, m); err != nil {
 		return errors.Join(cause, err)
 	}
 	return cause

@@ -21,6 +21,10 @@
 //
 // flock does not exclude on some network and virtual file systems. [Selftest] finds that out.
 //
+// # Files that go
+//
+// An open file hides that it was removed. A process that works on files ends when they are gone: [While].
+//
 // # Tests
 //
 // A [Disk] calls its Hook before and after each operation that changes something, with the

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/control"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/files"
 	"github.com/pawl-dev/pawl/internal/metrics"
 	proc "github.com/pawl-dev/pawl/internal/process"
@@ -29,6 +30,7 @@ type Supervision struct {
 	*programs.Manager
 	Path    string
 	Name    string // its name; "": the name in the file
+	State   string // the folder of logs and history
 	Metrics *metrics.Metrics
 	Log     *slog.Logger
 
@@ -42,6 +44,7 @@ type Supervision struct {
 	mu      sync.Mutex // guards the fields below
 	read    digest     // of the last read of the file
 	refused bool       // the last read was refused
+	lost    error      // the folder of logs and history is gone
 }
 
 // OpenJournal makes a folder, and opens the history in it. The caller closes it.
@@ -56,9 +59,15 @@ func OpenJournal(folder string) (*supervisor.FileJournal, error) {
 	return j, nil
 }
 
-// Unready names the wanted programs that do not run or are not ready, and says why.
+// Unready names the wanted programs that do not run or are not ready, and says why; and the folder of logs and
+// history if that is gone.
 func (s *Supervision) Unready(context.Context) []string {
 	var reasons []string
+	s.mu.Lock()
+	if s.lost != nil {
+		reasons = append(reasons, s.lost.Error())
+	}
+	s.mu.Unlock()
 	for _, v := range s.Services() {
 		if len(v.Why) > 0 && v.Wanted == "running" && v.State != control.Completed {
 			reasons = append(reasons, v.ID+" is "+v.State+": "+v.Why[0])
@@ -111,13 +120,18 @@ func (s *Supervision) moveText(id string, t *supervisor.Transition) string {
 }
 
 // Keep keeps the programs of a file until ctx ends, and returns what it leaves behind. When
-// hurried ends, it kills the rest. Meanwhile it serves the listener.
+// hurried ends, it kills the rest. Meanwhile it serves the listener. It goes on if the folder of logs and history
+// is gone: the programs need it less than their users need them.
 func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *control.Listener, c pawl.Change, watch bool) (supervisor.Report, error) {
 	reaped, err := proc.BecomeSubreaper()
 	if err != nil {
 		return supervisor.Report{}, err
 	}
 	defer reaped()
+	state, err := durable.Seen(s.State)
+	if err != nil {
+		return supervisor.Report{}, err
+	}
 	if _, err := s.Apply(ctx, f, c); err != nil {
 		return supervisor.Report{}, err
 	}
@@ -135,6 +149,7 @@ func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *contro
 	if watch {
 		beside.Go(func() { s.watch(kept) })
 	}
+	beside.Go(func() { s.lose(state.Lost(kept)) })
 	defer s.draw()()
 	defer s.hurrying(ctx, hurried, stop)()
 	report, err := s.Run(kept)
@@ -143,6 +158,17 @@ func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *contro
 		s.reportLeft(report)
 	}
 	return report, err
+}
+
+// lose notes that the folder of logs and history is gone, if it is.
+func (s *Supervision) lose(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	s.lost = err
+	s.mu.Unlock()
+	s.Log.Error("logs and history are lost; the programs go on, and the next supervisor keeps a new history", "error", err)
 }
 
 // reportLeft reports what a stop has left behind.

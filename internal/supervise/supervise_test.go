@@ -109,6 +109,7 @@ func TestKeep(t *testing.T) {
 	}
 	s.Name = f.Name
 	state := filepath.Join(t.TempDir(), "state")
+	s.State = state
 	journal, err := OpenJournal(state)
 	if err != nil {
 		t.Fatal(err)
