@@ -192,11 +192,19 @@ func assign(moving, bodies []column) string {
 	return strings.Join(set, ", ")
 }
 
-// exactly makes a statement divide by zero, which becomes ErrStale, unless it has changed as
-// many rows as the numbered parameter says. The commit behind it in the pipeline is then not
-// run.
+// exactly makes a statement fail, which becomes ErrStale, unless it has changed as many rows as
+// the numbered parameter says. The commit behind it in the pipeline is then not run.
 func exactly(param int, statement string) string {
-	return fmt.Sprintf("with done as (\n  %s returning 1\n) select 1 / (count(*) = $%d)::int from done", statement, param)
+	return fmt.Sprintf("with done as (\n  %s returning 1\n) select %s from done", statement, counted(fmt.Sprintf("$%d", param)))
+}
+
+// whatIsStale is what the log of the server says of a transaction that is stale: nothing has happened then.
+const whatIsStale = "pawl: a row has changed since it was read, or an idempotency key is in use; the transaction begins anew"
+
+// counted returns an expression that is null if there are as many rows as it says. Otherwise it fails with
+// codeStale, since whatIsStale is no date.
+func counted(rows string) string {
+	return fmt.Sprintf("(case when count(*) = %s then null else '%s' end)::date", rows, whatIsStale)
 }
 
 // found looks up the rows of a table by the keys in the parameters, and joins them by place.

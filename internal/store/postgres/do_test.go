@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,6 +91,19 @@ func TestRecordsComeBackAsWritten(t *testing.T) {
 	check("step after an update", []*pawl.Step{step}, gotSteps, err)
 	gotWorker, err = db.Worker(t.Context(), worker.Key())
 	check("worker after an update", worker, gotWorker, err)
+}
+
+// TestAStaleTransactionSaysSo: the server's log has what has happened and that it is no fault, and the code is one
+// that no other statement of Pawl can have.
+func TestAStaleTransactionSaysSo(t *testing.T) {
+	t.Parallel()
+	db := fresh(t)
+	for rows, want := range map[string]string{"2": "", "1": codeStale} {
+		_, err := db.pool.Exec(t.Context(), "select "+counted(rows)+" from (values (1), (2)) n")
+		if code(err) != want || want != "" && (!strings.Contains(err.Error(), whatIsStale) || !errors.Is(writeError(err), store.ErrStale)) {
+			t.Errorf("two rows, and %s expected: %v, code %q, want %q", rows, err, code(err), want)
+		}
+	}
 }
 
 // TestStale proves the compare-and-swap of K5: a change of what has moved on,

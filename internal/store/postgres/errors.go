@@ -14,7 +14,7 @@ import (
 // SQLSTATE codes that mean something to the store.
 const (
 	codeUnique        = "23505"
-	codeDivision      = "22012" // the result of an update of too few rows; see update
+	codeStale         = "22007" // no date, which no other value is taken for; see counted
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codeReadOnly      = "25006"
@@ -109,7 +109,7 @@ func writeError(err error) error {
 	switch c := code(err); {
 	case severed(err) && !pgconn.SafeToRetry(err):
 		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
-	case c == codeUnique, c == codeDivision, clash(err):
+	case c == codeUnique, c == codeStale, clash(err):
 		return fmt.Errorf("%w: %w", store.ErrStale, err)
 	}
 	return queryError("write a transaction", err)

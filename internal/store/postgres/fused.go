@@ -37,7 +37,7 @@ type part struct {
 func single(name string, all []column, sql string) *part {
 	sql = one(sql, all)
 	return &part{
-		alone: &statement{name, fmt.Sprintf("with done as (%s) select 1 / (count(*) = 1)::int from done", sql)},
+		alone: &statement{name, fmt.Sprintf("with done as (%s) select %s from done", sql, counted("1"))},
 		sql:   sql, finds: true,
 	}
 }
@@ -175,6 +175,6 @@ func fused(calls []call) string {
 		}
 		params += len(calls[i].params)
 	}
-	return fmt.Sprintf("with %s select pg_current_xact_id(), %s, 1 / (count(*) = %d)::int from (%s) n",
-		strings.Join(with, ", "), clock, len(found), strings.Join(found, " union all "))
+	return fmt.Sprintf("with %s select pg_current_xact_id(), %s, %s from (%s) n",
+		strings.Join(with, ", "), clock, counted(strconv.Itoa(len(found))), strings.Join(found, " union all "))
 }

@@ -17,8 +17,8 @@ const keyPause = "50ms"
 
 var (
 	newAnswer  = single("new_answer", answerColumns, answering(""))
-	newAnswers = &statement{"new_answers", fmt.Sprintf("with done as (%s) select 1 / (count(*) = $%d)::int from done",
-		answering(" from (select * from "+given(answerColumns)+" u order by workspace, key) u"), len(answerColumns)+1)}
+	newAnswers = &statement{"new_answers", fmt.Sprintf("with done as (%s) select %s from done",
+		answering(" from (select * from "+given(answerColumns)+" u order by workspace, key) u"), counted(fmt.Sprintf("$%d", len(answerColumns)+1)))}
 )
 
 // answering stores keys that are new, or have expired, with their responses. It leaves out those that a

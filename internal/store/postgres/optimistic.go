@@ -21,8 +21,8 @@ import (
 
 // verify returns the statement that locks rows, which must have the known version.
 func verify(table string, all []column) string {
-	return fmt.Sprintf("select 1 / (count(*) = $%d)::int from (select 1 from %s u cross join lateral (select 1 from %s k where k.xmin = u.xid%s for share) k) n",
-		len(all)+1, given(all), table, matching(all[1:], "k"))
+	return fmt.Sprintf("select %s from (select 1 from %s u cross join lateral (select 1 from %s k where k.xmin = u.xid%s for share) k) n",
+		counted(fmt.Sprintf("$%d", len(all)+1)), given(all), table, matching(all[1:], "k"))
 }
 
 // verifyWorker does the same for one worker, the most common case.
