@@ -46,7 +46,7 @@ func (e *Engine) BeatFor(ctx context.Context, worker pawl.ID, claims []link.Stop
 	if err != nil {
 		return nil, 0, err
 	}
-	said, err := e.store.Beat(ctx, link.Pulse{Worker: worker.WorkerKey(), Remote: true, Clock: pawl.Micros(e.cfg.Clock()), Claims: claims})
+	said, err := e.store.Beat(ctx, link.Pulse{Worker: worker.WorkerKey(), Remote: true, Clock: pawl.Micros(e.cfg.Clock()), Claims: claims, Unnamed: claims == nil})
 	return said, g.worker.Silence, err
 }
 

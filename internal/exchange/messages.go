@@ -104,7 +104,7 @@ type HTTP struct {
 
 // A Heartbeat says that a worker lives.
 type Heartbeat struct {
-	Holding []Claim `json:"holding,omitempty" maxItems:"2000" doc:"The claims that the worker runs."`
+	Holding []Claim `json:"holding,omitzero" required:"false" maxItems:"2000" doc:"The claims that the worker runs, be it none. Without it the server has to look for stops among those of all workers."`
 }
 
 // A Said is the answer to a heartbeat.

@@ -109,6 +109,9 @@ func Beat(ctx context.Context, e link.Remote, worker pawl.ID, h *Heartbeat) (*Sa
 	if err != nil {
 		return nil, err
 	}
+	if h.Holding == nil {
+		held = nil
+	}
 	said, silence, err := e.BeatFor(ctx, worker, held)
 	if err != nil {
 		return nil, err

@@ -14,12 +14,14 @@ type Pulse struct {
 	Routes []rowkey.Route // of which the worker could take steps
 	Claims []Stop         // that the worker runs
 	Remote bool           // the worker is on another machine: this process beats for it
+
+	Unnamed bool // Claims does not say what the worker runs
 }
 
 // A Pulsed is the reply to a beat.
 type Pulsed struct {
 	State machine.State // of the worker; empty if there is none
-	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested)
+	Stops []Stop        // claims of the worker that are asked to stop (a cancel was requested): those in the Pulse, or all if that was Unnamed
 	Taken []Stop        // of the claims in the Pulse, those that the worker no longer has
 	Alone bool          // no other worker lives; never set where Worker.Overlap is 1
 	Place int           // of the worker among Peers, from 0

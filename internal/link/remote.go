@@ -25,7 +25,8 @@ type Remote interface {
 	ReportSteps(ctx context.Context, reports []Report) ([]Reported, error)
 
 	// BeatFor records that a remote worker lives. It returns what the worker has to know of
-	// the claims, and the worker's silence.
+	// the claims, and the worker's silence. If claims is nil, the worker has not said what it
+	// runs.
 	BeatFor(ctx context.Context, worker pawl.ID, claims []Stop) (*Pulsed, time.Duration, error)
 
 	// StepID returns the id of a step that exists.

@@ -124,7 +124,7 @@ func (t *talk) step(c link.Stop) (id string, held bool) {
 func (t *talk) claims(list []link.Stop) []exchange.Claim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []exchange.Claim
+	all := []exchange.Claim{}
 	for _, c := range list {
 		if h, held := t.held[c]; held {
 			all = append(all, exchange.Claim{StepID: h.step, Claim: c.Claim})

@@ -90,7 +90,7 @@ type Ledger interface {
 
 	// Beat records that a process and its worker are alive, in tables or files of their own,
 	// and never waits for a transaction of Do. It returns what the worker has to know. On a
-	// server it is one statement.
+	// server it is one statement, or two if the pulse is Unnamed.
 	Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error)
 
 	// Observe returns the last beats of the workers in a living state, and the state of the

@@ -27,8 +27,13 @@ const tookAway = "-"
 // has the stops of all workers, and those that are over as long as an old snapshot may see them.
 const stopsFor = "60000000"
 
-// beat writes and returns everything in one statement: a row for each stop, one for each claim
-// that was taken away, and one for the rest.
+// stopsOfAll returns the stops of a worker that has not said what it runs.
+var stopsOfAll = `select job, ord, claims from step
+where due_event = '` + string(lifecycle.StepCancel) + `' and due_at > (select ` + clock + `) - ` + stopsFor + ` and worker = $1 and state = 'in_progress'`
+
+// beat writes and returns everything in one statement: a row for each claim of the pulse that is to
+// stop or was taken away, and one for the rest. It reads the steps of the worker's own claims only,
+// however many others are to stop.
 var beat = `with said as (
   insert into beat (worker, at) select $1::bigint, ` + clock + ` where $1::bigint <> 0
   on conflict (worker) do update set at = excluded.at
@@ -37,13 +42,10 @@ var beat = `with said as (
   select $2::bigint, $3::text, $4::text, $5::text, $6::bigint, $7::text, ` + clock + `, ` + clock + `, $8::bigint - ` + clock + ` where $2::bigint <> 0
   on conflict (id) do update set at = excluded.at, skew = excluded.skew
 )
-select job, ord, claims::bigint, null::text, 0, 0 from step
-where due_event = '` + string(lifecycle.StepCancel) + `' and due_at > (select ` + clock + `) - ` + stopsFor + ` and worker = $1 and state = 'in_progress'
-union all
-select r.job, r.ord, r.claim, '` + tookAway + `', 0, 0 from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
-left join lateral (select 1 as held from step s
+select r.job, r.ord, r.claim, case when s.stop is null then '` + tookAway + `' end, 0, 0 from unnest($13::bigint[], $14::bigint[], $15::bigint[]) r(job, ord, claim)
+left join lateral (select s.due_event = '` + string(lifecycle.StepCancel) + `' as stop from step s
   where s.job = r.job and s.ord = r.ord and s.claims = r.claim and s.worker = $1 and s.state = 'in_progress' offset 0) s on true
-where s.held is null
+where s.stop is not false
 union all
 select
   coalesce((select min(h.rank) from unnest($9::bigint[]) r(route) cross join lateral
@@ -77,7 +79,7 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 	from, found := claimCursor.known(), nowhere
 	err := db.session.use(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		answer = new(link.Pulsed)
-		return db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
+		err := db.queryOn(ctx, conn, "beat", beat, func(c *cursor) {
 			a, b, claim := c.num(), c.num(), c.int()
 			stop := link.Stop{StepKey: pawl.StepKey{Job: rowkey.Job(a), Ord: pawl.Ord(b)}, Claim: claim}
 			if c.null() {
@@ -93,6 +95,13 @@ func (db *DB) Beat(ctx context.Context, p link.Pulse) (*link.Pulsed, error) {
 			answer.Work, answer.Alone = found != nowhere, claim == 1
 			answer.Place, answer.Peers = c.int(), c.int()
 		}, int64(p.Worker), n.ID, storable(n.Role), storable(n.Name), storable(n.Host), int64(n.PID), storable(n.Version), p.Clock, bigints(p.Routes), from.steps, from.jobs, int64(math.MaxInt64), jobs, ords, claims)
+		if err != nil || !p.Unnamed {
+			return err
+		}
+		return db.queryOn(ctx, conn, "stops", stopsOfAll, func(c *cursor) {
+			key := pawl.StepKey{Job: rowkey.Job(c.num()), Ord: pawl.Ord(c.num())}
+			answer.Stops = append(answer.Stops, link.Stop{StepKey: key, Claim: c.int()})
+		}, int64(p.Worker))
 	})
 	if claimCursor.idle() {
 		db.lookback.want(claimCursor)

@@ -58,11 +58,12 @@ func TestLifeOfAWorker(t *testing.T) {
 	db := fresh(t)
 	other := open(t, db.cfg.URL)
 	var w *pawl.Worker
+	var s *pawl.Step
 	do(t, db, &store.Query{}, func(f *store.Facts, d *draft) {
 		d.now -= 10e6 // registered ten seconds ago
 		w = d.newWorker()
 		j := d.newJob(1)
-		s := d.newStep(j, 1, 1)
+		s = d.newStep(j, 1, 1)
 		s.State, s.Worker, s.Claims, s.DueAt, s.DueEvent = lifecycle.StepInProgress, w.Key(), 4, d.now+30e6, lifecycle.StepCancel
 	})
 	seen := func(what string, old time.Duration, lock health.Lock) {
@@ -77,7 +78,7 @@ func TestLifeOfAWorker(t *testing.T) {
 		}
 	}
 	seen("registered, and nothing since", 10*time.Second, health.Free)
-	said, err := db.Beat(t.Context(), link.Pulse{Worker: w.Key()})
+	said, err := db.Beat(t.Context(), link.Pulse{Worker: w.Key(), Claims: []link.Stop{{StepKey: s.StepKey, Claim: 4}}})
 	if err != nil || len(said.Stops) != 1 || said.Stops[0].Claim != 4 {
 		t.Errorf("beat answers %v, %v", said, err)
 	}

@@ -142,8 +142,9 @@ func TestPlansUsePartialIndexes(t *testing.T) {
 	}
 }
 
-// TestABeatReadsStopsAlone: a beat looks at recent stops, and not at the steps that its worker has
-// held, nor at stops of which the index has all since the oldest snapshot (T10).
+// TestABeatReadsStopsAlone: a beat looks at the steps of its own claims, by key. For a worker that does not
+// say what it runs it looks at recent stops, and not at the steps that its worker has held, nor at stops of
+// which the index has all since the oldest snapshot (T10).
 func TestABeatReadsStopsAlone(t *testing.T) {
 	t.Parallel()
 	db := fresh(t)
@@ -154,10 +155,14 @@ func TestABeatReadsStopsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	s := &statement{"beat", beat}
-	want := `using step_cancel on step\b.*\n\s+Index Cond: \(due_at > `
-	if plan := explain(t, conn, s); !regexp.MustCompile(want).MatchString(plan) {
-		t.Errorf("the plan of a beat:\n%s", plan)
+	for s, want := range map[*statement]string{
+		{"beat", beat}:        `using step_pkey on step s\b.*\n\s+Index Cond: \(\(job = r.job\) AND \(ord = r.ord\)\)`,
+		{"stops", stopsOfAll}: `using step_cancel on step\b.*\n\s+Index Cond: \(due_at > `,
+	} {
+		plan := explain(t, conn, s)
+		if !regexp.MustCompile(want).MatchString(plan) || s.name == "beat" && strings.Contains(plan, "step_cancel") {
+			t.Errorf("the plan of %s:\n%s", s.name, plan)
+		}
 	}
 }
 

@@ -94,9 +94,15 @@ func beatAnswersStops(e *env) {
 		claimed(w.Key()+1)(m, b)
 		m.steps[0].DueAt, m.steps[0].DueEvent = b.now+1e6, "cancel"
 	})
-	answer, err := e.st.Beat(e.ctx, link.Pulse{Worker: w.Key()})
-	e.ok(err)
-	e.diff("stops", []link.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}, answer.Stops)
+	var claims []link.Stop
+	for _, s := range m.steps {
+		claims = append(claims, link.Stop{StepKey: s.StepKey, Claim: s.Claims})
+	}
+	want := []link.Stop{{StepKey: m.steps[1].StepKey, Claim: 4}}
+	got := e.beat(link.Pulse{Worker: w.Key(), Claims: claims})
+	e.diff("stops of what it runs", want, got.Stops)
+	e.diff("taken of what it runs", []link.Stop(nil), got.Taken)
+	e.diff("stops of a worker that does not say what it runs", want, e.beat(link.Pulse{Worker: w.Key(), Unnamed: true}).Stops)
 }
 
 // beatTellsWhatWasTaken: Beat returns those of the named claims that the worker does not have,
