@@ -105,7 +105,7 @@ func (d *Daemon) Run(ctx context.Context, f func(context.Context) error) error {
 		m.WatchEvents(d.Engine.Feed().Stats)
 		m.WatchWebhooks(d.Engine.WebhookStats)
 		d.Port.Answer(m, func(request context.Context) []string {
-			reasons := append(unready(request, d.Store), host.Unready()...)
+			reasons := append(unready(request, d.Store, d.Engine), host.Unready()...)
 			if ctx.Err() != nil {
 				reasons = append(reasons, "the process is ending")
 			}
@@ -144,7 +144,7 @@ func (d door) Open(ctx context.Context, person string, p pawl.TokenPlan) (http.C
 // database, until end is called.
 func ServeState(ctx context.Context, p *Port, m *metrics.Metrics, e *engine.Engine, s store.Store) (end func(), err error) {
 	m.WatchDatabase(e, time.Now)
-	return ServeReadiness(ctx, p, m, func(request context.Context) []string { return unready(request, s) })
+	return ServeReadiness(ctx, p, m, func(request context.Context) []string { return unready(request, s, e) })
 }
 
 // ServeReadiness is ServeState for a process whose readiness a function finds out.
@@ -183,13 +183,20 @@ func componentOf(p engine.Part) server.Component {
 		Progress: func() server.Progress { return server.Progress(p.Seen()) }}
 }
 
-// unready says why this process cannot use the database, if it cannot. A database that hangs
-// may block the goroutine that asks it after ctx has ended.
-func unready(ctx context.Context, s store.Store) []string {
+// A writer knows since when each of its commits has failed; zero: they succeed, or none was tried.
+type writer interface{ Unstored() time.Time }
+
+// unready says why this process cannot use the database, if it cannot: a database that can be read, but takes
+// no commit, is of no more use to jobs than one that is out of reach. A database that hangs may block the
+// goroutine that asks it after ctx has ended.
+func unready(ctx context.Context, s store.Store, w writer) []string {
 	answer := make(chan []string, 1) // 1: the caller may be gone
 	go func() { answer <- faults(ctx, s) }()
 	select {
 	case reasons := <-answer:
+		if since := w.Unstored(); len(reasons) == 0 && !since.IsZero() {
+			reasons = []string{"each commit has failed since " + since.UTC().Format(time.RFC3339) + "; the log has the reason"}
+		}
 		return reasons
 	case <-ctx.Done():
 		return []string{"the database does not respond"}

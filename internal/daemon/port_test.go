@@ -39,19 +39,26 @@ func (a away) Fits(context.Context) error {
 	return a.err
 }
 
+// stored is a writer whose commits have failed since a time.
+type stored struct{ since time.Time }
+
+func (s stored) Unstored() time.Time { return s.since }
+
 // TestReadiness: the reasons are told, one a line (S14).
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		store   away
+		since   stored
 		unready []string
 		status  int
 		text    string
 	}{
-		{"ready", away{current: 4}, nil, 200, "ok\n"},
-		{"away", away{err: errors.New("connection refused")}, []string{"evaluator is starting"}, 503, "the database cannot be reached; the log has the reason\nevaluator is starting\n"},
-		{"moved", away{current: 5}, nil, 503, "the database was migrated to schema version 5, and this process needs 4: it has stopped\n"},
+		{"ready", away{current: 4}, stored{}, nil, 200, "ok\n"},
+		{"away", away{err: errors.New("connection refused")}, stored{time.Unix(1, 0)}, []string{"evaluator is starting"}, 503, "the database cannot be reached; the log has the reason\nevaluator is starting\n"},
+		{"full", away{current: 4}, stored{time.Unix(1, 0)}, nil, 503, "each commit has failed since 1970-01-01T00:00:01Z; the log has the reason\n"},
+		{"moved", away{current: 5}, stored{}, nil, 503, "the database was migrated to schema version 5, and this process needs 4: it has stopped\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +67,7 @@ func TestReadiness(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.close()
-			p.Answer(metrics.New("test"), func(ctx context.Context) []string { return append(unready(ctx, tt.store), tt.unready...) }, nil)
+			p.Answer(metrics.New("test"), func(ctx context.Context) []string { return append(unready(ctx, tt.store, tt.since), tt.unready...) }, nil)
 			w := httptest.NewRecorder()
 			p.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/readyz", nil))
 			if w.Code != tt.status || w.Body.String() != tt.text {
@@ -88,7 +95,7 @@ func TestReadinessOfADeafDatabase(t *testing.T) {
 	defer close(d.over)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if reasons := unready(ctx, d); !slices.Equal(reasons, []string{"the database does not respond"}) {
+	if reasons := unready(ctx, d, stored{}); !slices.Equal(reasons, []string{"the database does not respond"}) {
 		t.Errorf("reasons %q", reasons)
 	}
 }

@@ -84,6 +84,8 @@ type committer struct {
 	supply func(ctx context.Context, definitions []rowkey.Definition, faults map[rowkey.Definition]error) error
 	pause  time.Duration
 
+	unstored unstored
+
 	mu     sync.Mutex
 	queue  []*group
 	later  []*group    // of late commands
@@ -95,7 +97,7 @@ type committer struct {
 }
 
 func newCommitter(s store.Ledger, lanes int, log *slog.Logger, begin func(*store.Query, *store.Facts, int) *tx, after func(*tx)) *committer {
-	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause, free: lanes,
+	c := &committer{store: s, log: log, begin: begin, after: after, pause: settlePause, free: lanes, unstored: unstored{log: log},
 		admit: func(later, _ []*group) int { return len(later) }}
 	c.again = time.AfterFunc(minIdle, c.ask)
 	return c
@@ -345,7 +347,8 @@ func (c *committer) attempt(batch []*group) error {
 		}
 	}
 	var t *tx
-	err := c.store.Do(context.Background(), q, func(f *store.Facts) (*store.Changes, error) {
+	var ch *store.Changes
+	err := c.store.Do(context.Background(), q, func(f *store.Facts) (_ *store.Changes, err error) {
 		if t != nil {
 			t.settle(t.handoffs, false) // the previous decision saw outdated facts
 		}
@@ -356,8 +359,12 @@ func (c *committer) attempt(batch []*group) error {
 				g.errs[i] = c.decide(t, cmd)
 			}
 		}
-		return t.changes()
+		ch, err = t.changes()
+		return ch, err
 	})
+	if ch != nil || err != nil { // otherwise nothing was to be stored
+		c.unstored.note(err)
+	}
 	if errors.Is(err, store.ErrUnknown) {
 		err = c.settle(t)
 	}
