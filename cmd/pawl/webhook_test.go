@@ -203,14 +203,14 @@ func TestWebhookExamples(t *testing.T) {
 			}
 			return err == nil
 		})
-		if out := f.say("webhook", "test", name); !strings.HasPrefix(out, "delivered: the receiver answered 204") {
+		if out := f.say("webhook", "test", name); !strings.HasPrefix(out, "delivered: the receiver responded with 204") {
 			t.Errorf("%s: %s%s", name, out, errs.String())
 		}
 		f.say("webhook", "rotate", name, "--out", file+".new")
 		f.say("webhook", "test", name) // the former secret still signs
 		other := f.say("webhook", "create", name+"-other", "http://"+address+"/", "--out", file+".other")
 		out, err := exec.Command(f.bin, "--database", f.url, "webhook", "test", name+"-other").CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "the receiver answered 401 Unauthorized") {
+		if err == nil || !strings.Contains(string(out), "the receiver responded with 401 Unauthorized") {
 			t.Errorf("%s with another secret: %v, %s%s", name, err, out, other)
 		}
 	}

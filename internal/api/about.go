@@ -15,9 +15,9 @@ import (
 func (s *Service) aboutOperations() []operation {
 	return []operation{
 		{id: "get-version", method: get, path: "/api/version", role: Anybody, tag: "server",
-			summary: "Say which version this server has", detail: "Answers the version of the program, of the API, and of the database's schema. Within a version of the API, operations and fields are only added.", add: does(s, s.getVersion)},
+			summary: "Say which version this server has", detail: "Returns the version of the program, of the API, and of the database's schema. Within a version of the API, operations and fields are only added.", add: does(s, s.getVersion)},
 		{id: "whoami", method: get, path: "/api/whoami", role: Viewer, tag: "server",
-			summary: "Say who you are", detail: "Answers who the audit trail names for your commands, and what you may do.", add: does(s, s.whoami)},
+			summary: "Say who you are", detail: "Returns who the audit trail names for your commands, and what you may do.", add: does(s, s.whoami)},
 	}
 }
 

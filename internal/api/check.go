@@ -24,9 +24,9 @@ import (
 func (s *Service) checkOperations() []operation {
 	return []operation{
 		{id: "check-submission", method: post, path: "/api/jobs/check", role: Viewer, repeat: settles, errors: []Slug{SlugNotFound}, tag: "jobs",
-			summary: "Say what a submission would be", detail: "Checks a submission as submit-job does, and answers the version and the inputs of the job. The problem of wrong inputs has a fault for each. Nothing is stored.", add: does(s, s.checkSubmission)},
+			summary: "Say what a submission would be", detail: "Checks a submission as submit-job does, and returns the version and the inputs of the job. The problem of wrong inputs has a fault for each. Nothing is stored.", add: does(s, s.checkSubmission)},
 		{id: "check-retry", method: post, path: "/api/jobs/{id}/retry/check", role: Viewer, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: "jobs",
-			summary: "Say what a retry would do", detail: "Checks a retry as retry-job does, and answers which steps would run again, and which results are taken over. Nothing is stored.", add: does(s, s.checkRetry)},
+			summary: "Say what a retry would do", detail: "Checks a retry as retry-job does, and returns which steps would run again, and which results are taken over. Nothing is stored.", add: does(s, s.checkRetry)},
 		{id: "check-cancel", method: get, path: "/api/jobs/{id}/cancel/check", role: Viewer, errors: []Slug{SlugNotFound}, tag: "jobs",
 			summary: "Say what a cancel would end", detail: "Counts the steps in progress of a job, and its descendants that have not ended, up to 1,000.", add: does(s, s.checkCancel)},
 		{id: "get-inputs-schema", method: get, path: "/api/workflows/{name}/inputs", role: Viewer, errors: []Slug{SlugNotFound}, tag: "workflows",

@@ -14,7 +14,7 @@ func (s *Service) detailOperations() []operation {
 	const tag = "jobs"
 	return []operation{
 		{id: "get-job-graph", method: get, path: "/api/jobs/{id}/graph", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound}, tag: tag,
-			summary: "Read the graph of a job's steps", detail: "Reads the steps of the workflow that a job runs, and what each needs, without their state. If-None-Match answers 304 while the job runs the same definition.", add: does(s, s.getJobGraph)},
+			summary: "Read the graph of a job's steps", detail: "Reads the steps of the workflow that a job runs, and what each needs, without their state. With If-None-Match the response is 304 while the job runs the same definition.", add: does(s, s.getJobGraph)},
 		{id: "get-step-states", method: get, path: "/api/jobs/{id}/steps/{key}/states", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Read the states of the instances of a step", detail: "Reads one letter for each instance of a fan-out. With at or seq they are as they were.", add: does(s, s.getStepStates)},
 		{id: "get-timeline", method: get, path: "/api/jobs/{id}/timeline", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
@@ -49,7 +49,7 @@ type GraphNode struct {
 
 func (s *Service) getJobGraph(ctx context.Context, in *struct {
 	JobPath
-	Match string `header:"If-None-Match" maxLength:"128" doc:"The ETag of an earlier answer."`
+	Match string `header:"If-None-Match" maxLength:"128" doc:"The ETag of an earlier response."`
 }) (*tagged[Graph], error) {
 	id, err := in.job()
 	if err != nil {

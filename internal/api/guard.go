@@ -109,7 +109,7 @@ func (g *guard) judge(r *http.Request) (who *access.Principal, actor string, p *
 	tokens := g.Gate != nil && g.Gate.Required
 	if !tokens && !local(r.Host) {
 		p = Problemf(SlugNotAllowed, "the header Host is %q: want localhost, an address of 127.0.0.0/8, or [::1]", r.Host)
-		p.Hint = "without tokens the server answers this machine only; a proxy in front of it has to send the address of the server as Host"
+		p.Hint = "without tokens the server serves this machine only; a proxy in front of it has to send the address of the server as Host"
 		return nil, "", p
 	}
 	if !plain(r.URL) {

@@ -43,7 +43,7 @@ type versioned[T any] struct {
 
 // A receipt is the answer to a command.
 type receipt struct {
-	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the response is that to an earlier request with the same key."`
 	Body     pawl.Receipt
 }
 
@@ -68,7 +68,7 @@ type Key struct {
 
 // An IfMatch restricts a change to a version of what it names.
 type IfMatch struct {
-	Match string `header:"If-Match" maxLength:"64" doc:"The ETag that it has to have. Otherwise the answer is 412, and nothing has changed."`
+	Match string `header:"If-Match" maxLength:"64" doc:"The ETag that it has to have. Otherwise the response is 412, and nothing has changed."`
 }
 
 // version returns the version that a change is restricted to, or 0.

@@ -25,7 +25,7 @@ func (s *Service) jobOperations() []operation {
 		{id: "list-jobs", method: get, path: "/api/jobs", role: Viewer, tag: tag,
 			summary: "List jobs, newest first", detail: "Lists jobs without their steps and history.", add: does(s, s.listJobs)},
 		{id: "get-job", method: get, path: "/api/jobs/{id}", role: Viewer, good: []int{200, 304}, errors: []Slug{SlugNotFound, SlugRateLimited}, tag: tag,
-			summary: "Read a job", detail: "Reads a job with its steps and the moves of its own state machine. With wait it answers when the job has ended, or has changed, at the latest after 25 seconds. If-None-Match answers 304 while nothing has changed. With at or seq it answers the job as it was, rebuilt from its audit trail.", add: does(s, s.getJob)},
+			summary: "Read a job", detail: "Reads a job with its steps and the moves of its own state machine. With wait it responds when the job has ended, or has changed, at the latest after 25 seconds. With If-None-Match the response is 304 while nothing has changed. With at or seq it returns the job as it was, rebuilt from its audit trail.", add: does(s, s.getJob)},
 		{id: "cancel-job", method: post, path: "/api/jobs/{id}/cancel", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "Cancel a job", detail: "Ends a job as CANCELED, once its running steps have stopped, and its descendants.", add: does(s, s.jobVerb((*client.Jobs).Cancel))},
 		{id: "pause-job", method: post, path: "/api/jobs/{id}/pause", role: Operator, repeat: replayed, errors: verbErrors, tag: tag,
@@ -57,7 +57,7 @@ var verbErrors = []Slug{SlugNotFound, SlugInvalidTransition, SlugConflict, SlugK
 type created struct {
 	Status   int
 	Location string `header:"Location" doc:"The path of the new job."`
-	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the response is that to an earlier request with the same key."`
 	Body     pawl.Receipt
 }
 
@@ -153,16 +153,16 @@ const waitAtMost = 25 * time.Second
 // tagged is an answer that may be 304.
 type tagged[T any] struct {
 	Status int
-	ETag   string `header:"ETag" doc:"Changes whenever the answer does."`
+	ETag   string `header:"ETag" doc:"Changes whenever the response does."`
 	Body   *T
 }
 
 func (s *Service) getJob(ctx context.Context, in *struct {
 	JobPath
-	Wait  string    `query:"wait" enum:"ended,changed" doc:"ended: answer when the job has ended. changed: when it is not what If-None-Match names. At the latest after 25 seconds."`
-	Match string    `header:"If-None-Match" maxLength:"128" doc:"The ETag of an earlier answer."`
-	At    time.Time `query:"at" doc:"Answer the job as it was at this time."`
-	Seq   int64     `query:"seq" minimum:"1" doc:"Answer the job as it was at this sequence of its own trail."`
+	Wait  string    `query:"wait" enum:"ended,changed" doc:"ended: respond when the job has ended. changed: when it is not what If-None-Match names. At the latest after 25 seconds."`
+	Match string    `header:"If-None-Match" maxLength:"128" doc:"The ETag of an earlier response."`
+	At    time.Time `query:"at" doc:"Return the job as it was at this time."`
+	Seq   int64     `query:"seq" minimum:"1" doc:"Return the job as it was at this sequence of its own trail."`
 }) (*tagged[pawl.JobView], error) {
 	id, err := in.job()
 	if err != nil {

@@ -186,7 +186,7 @@ func Of(err error) *Problem {
 	case errors.As(err, &large):
 		p = Problemf(SlugTooLarge, "the body is larger than %d bytes", large.Limit)
 	case !known && over:
-		p = Problemf(SlugUnavailable, "the request was ended before its answer was there: it took too long, its caller left, or the server stops")
+		p = Problemf(SlugUnavailable, "the request was ended before its response was there: it took too long, its caller left, or the server stops")
 	case !known:
 		return Problemf(SlugInternal, "the server has a fault; its log has the reason")
 	case errors.As(err, &turn):

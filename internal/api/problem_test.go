@@ -96,7 +96,7 @@ func TestOf(t *testing.T) {
 			&Problem{Type: "/problems/too-large", Title: "Too large", Status: 413, Code: "TOO_LARGE", Detail: "the body is larger than 5 bytes"}},
 		{"canceled", fmt.Errorf("claim: %w", context.Canceled),
 			&Problem{Type: "/problems/unavailable", Title: "Unavailable", Status: 503, Code: "UNAVAILABLE",
-				Detail: "the request was ended before its answer was there: it took too long, its caller left, or the server stops"}},
+				Detail: "the request was ended before its response was there: it took too long, its caller left, or the server stops"}},
 		{"late, with a kind", &pawl.Error{Kind: pawl.Conflict, Message: "locked", Err: context.DeadlineExceeded},
 			&Problem{Type: "/problems/conflict", Title: "Conflict", Status: 409, Code: "CONFLICT", Detail: "locked: context deadline exceeded"}},
 		{"problem", fmt.Errorf("call: %w", Problemf(SlugQuota, "4 of 4")),

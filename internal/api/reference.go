@@ -25,7 +25,7 @@ func Reference() string {
 	for _, k := range Kinds() {
 		fmt.Fprintf(&b, "| %d | `%s` | %s |\n", k.Status, k.Slug, k.Text)
 	}
-	fmt.Fprintf(&b, "\nEvery operation may answer %s.\n", slugList(common))
+	fmt.Fprintf(&b, "\nEvery operation may respond with %s.\n", slugList(common))
 	return b.String()
 }
 

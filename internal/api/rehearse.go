@@ -119,7 +119,7 @@ func (s *Service) simulateWorkflow(ctx context.Context, in *struct {
 		DefinitionBody
 		GivenInputs
 		Seed   uint64           `json:"seed,omitempty" maximum:"9007199254740991" doc:"The seed of everything that is made up. Default: 0."`
-		Runs   int              `json:"runs,omitempty" minimum:"1" maximum:"10000" default:"1" doc:"How many seeds to run, from seed on. With more than one the answer has outlook, and no result."`
+		Runs   int              `json:"runs,omitempty" minimum:"1" maximum:"10000" default:"1" doc:"How many seeds to run, from seed on. With more than one the response has outlook, and no result."`
 		Faults []simulate.Fault `json:"faults,omitempty" maxItems:"3" enum:"kill,slow,duplicate" doc:"What goes wrong beside the steps."`
 	}
 }) (*body[simulated], error) {

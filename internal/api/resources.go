@@ -22,7 +22,7 @@ func (s *Service) resourceOperations() []operation {
 		{id: "clear-quota", method: del, path: "/api/resources/quotas/{kind}/{name}", role: Admin, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict, SlugPreconditionFailed}, tag: tag,
 			summary: "Remove a limit", detail: "Removes a limit.", add: does(s, s.clearQuota)},
 		{id: "set-quotas", method: post, path: "/api/resources/quotas", role: Admin, repeat: settles, errors: []Slug{SlugConflict}, tag: tag,
-			summary: "Set several limits, all or none", detail: "Sets limits, or removes those with -1 slots, in one commit. Answers all limits of the workspace.", add: does(s, s.setQuotas)},
+			summary: "Set several limits, all or none", detail: "Sets limits, or removes those with -1 slots, in one commit. Returns all limits of the workspace.", add: does(s, s.setQuotas)},
 		{id: "preset-quotas", method: post, path: "/api/resources/quotas/preset", role: Admin, repeat: settles, errors: []Slug{SlugConflict}, tag: tag,
 			summary: "Set limits that go together", detail: "Sets depth/0 to depth/5 to 10, 8, 5, 3, 2 and 1: fewer slots for jobs that are deeper below others.", add: does(s, s.presetQuotas)},
 		{id: "allocate-resources", method: post, path: "/api/resources/allocate", role: Operator, repeat: replayed, good: []int{201}, errors: []Slug{SlugConflict, SlugKeyReused, SlugRequestInProgress}, tag: tag,
@@ -197,7 +197,7 @@ func (s *Service) getQueue(ctx context.Context, in *struct {
 // An operatedQueue is the response to pausing or resuming a queue.
 type operatedQueue struct {
 	Status   int
-	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the response is that to an earlier request with the same key."`
 	Body     pawl.Receipt
 }
 
@@ -242,7 +242,7 @@ func (s *Service) listQueueHistory(ctx context.Context, in *struct {
 // A reservation is the answer to what makes or ends one.
 type reservation struct {
 	Status   int
-	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the response is that to an earlier request with the same key."`
 	Body     pawl.ReservationView
 }
 
@@ -273,7 +273,7 @@ func (s *Service) release(ctx context.Context, in *struct {
 	Body struct {
 		Note
 		Workspace string `json:"workspace_id,omitempty" maxLength:"128" doc:"The workspace. Default: default."`
-		ID        string `json:"reservation_id" maxLength:"64" doc:"As allocate-resources has answered." example:"r_019ac1f0a3c47d5e8f00112233445566"`
+		ID        string `json:"reservation_id" maxLength:"64" doc:"As allocate-resources returned it." example:"r_019ac1f0a3c47d5e8f00112233445566"`
 	}
 }) (*reservation, error) {
 	id, err := parseID(pawl.ReservationPrefix, in.Body.ID, "reservation")

@@ -20,7 +20,7 @@ func (s *Service) scheduleOperations() []operation {
 		{id: "list-schedules", method: get, path: "/api/schedules", role: Viewer, tag: tag,
 			summary: "List schedules by name", detail: "Lists the schedules of a workspace, each with its next times.", add: does(s, s.listSchedules)},
 		{id: "preview-schedule", method: post, path: "/api/schedules/preview", role: Viewer, repeat: settles, tag: tag,
-			summary: "Say when a cron expression is due", detail: "Answers the next times of a cron expression. Nothing is stored.", add: does(s, s.previewSchedule)},
+			summary: "Say when a cron expression is due", detail: "Returns the next times of a cron expression. Nothing is stored.", add: does(s, s.previewSchedule)},
 		{id: "get-schedule", method: get, path: "/api/schedules/{name}", role: Viewer, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "Read a schedule", detail: "Reads a schedule with its next times.", add: does(s, s.getSchedule)},
 		{id: "replace-schedule", method: put, path: "/api/schedules/{name}", role: Operator, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict, SlugPreconditionFailed}, tag: tag,
@@ -65,7 +65,7 @@ func (p *Plan) of(workspace, name string) (pawl.SchedulePlan, error) {
 type createdSchedule struct {
 	Status   int
 	Location string `header:"Location" doc:"The path of the schedule."`
-	Replayed string `header:"Idempotency-Replayed" doc:"true: the answer is that to an earlier request with the same key."`
+	Replayed string `header:"Idempotency-Replayed" doc:"true: the response is that to an earlier request with the same key."`
 	Body     pawl.Receipt
 }
 
@@ -95,7 +95,7 @@ func (s *Service) createSchedule(ctx context.Context, in *struct {
 
 // NextTimes is how many of the next times an answer has.
 type NextTimes struct {
-	Next int `query:"next" minimum:"0" maximum:"100" default:"3" doc:"How many of the next times to answer."`
+	Next int `query:"next" minimum:"0" maximum:"100" default:"3" doc:"How many of the next times to return."`
 }
 
 func (s *Service) listSchedules(ctx context.Context, in *struct {

@@ -19,7 +19,7 @@ func (s *Service) serviceOperations() []operation {
 	const tag, at = "services", "/api/hosts/{host}/services/{service}"
 	verb := func(v control.Verb, repeat repetition, summary, detail string) operation {
 		return operation{id: string(v) + "-service", method: post, path: at + "/" + string(v), role: Operator, everywhere: true, repeat: repeat, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
-			summary: summary, detail: detail + " The answer comes when the order is accepted; get-service shows what follows.", add: does(s, s.orderService(v))}
+			summary: summary, detail: detail + " The response comes when the order is accepted; get-service shows what follows.", add: does(s, s.orderService(v))}
 	}
 	return []operation{
 		{id: "list-hosts", method: get, path: "/api/hosts", role: Viewer, everywhere: true, tag: tag,
@@ -42,7 +42,7 @@ func (s *Service) serviceOperations() []operation {
 		verb(control.Stop, settles, "Stop a service", "Stops a service until it is started again."),
 		verb(control.Restart, settles, "Restart a service", "Stops a service and starts it again. A repeated request restarts it once more."),
 		{id: "reload-host", method: post, path: "/api/hosts/{host}/reload", role: Admin, everywhere: true, repeat: settles, errors: []Slug{SlugNotFound, SlugConflict}, tag: tag,
-			summary: "Make a supervisor read its file again", detail: "Reads the file of the services again, applies it, and answers what has changed. An invalid file changes nothing.", add: does(s, s.reloadHost)},
+			summary: "Make a supervisor read its file again", detail: "Reads the file of the services again, applies it, and returns what has changed. An invalid file changes nothing.", add: does(s, s.reloadHost)},
 	}
 }
 

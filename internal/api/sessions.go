@@ -19,13 +19,13 @@ func (s *Service) sessionOperations() []operation {
 	const tag = "session"
 	return []operation{
 		{id: "get-session", method: get, path: "/api/session", role: Anybody, tag: tag,
-			summary: "Say who is signed in", detail: "Answers who the caller is, what it may do, and how a browser signs in.", add: does(s, s.getSession)},
+			summary: "Say who is signed in", detail: "Returns who the caller is, what it may do, and how a browser signs in.", add: does(s, s.getSession)},
 		{id: "sign-in", method: post, path: "/api/session", role: Anybody, repeat: again, good: []int{201}, errors: []Slug{SlugUnauthenticated, SlugRateLimited}, tag: tag,
-			summary: "Sign in", detail: "Opens a session for whoever has a token, or a code, and answers its cookie. A session that is not used for 12 hours ends, and so does one of a token with that token; none lasts longer than 7 days.", add: does(s, s.signIn)},
+			summary: "Sign in", detail: "Opens a session for whoever has a token, or a code, and returns its cookie. A session that is not used for 12 hours ends, and so does one of a token with that token; none lasts longer than 7 days.", add: does(s, s.signIn)},
 		{id: "sign-out", method: del, path: "/api/session", role: Anybody, repeat: settles, good: []int{204}, tag: tag,
 			summary: "Sign out", detail: "Ends the session of the cookie, if there is one.", add: does(s, s.signOut)},
 		{id: "create-sign-in-code", method: post, path: "/api/session/codes", role: Viewer, repeat: again, good: []int{201}, errors: []Slug{SlugConflict}, tag: tag,
-			summary: "Make a code to sign in with", detail: "Answers a code by which a browser signs in at this server as the caller's token, once, within a minute. Unlike a token it may stand in a URL.", add: does(s, s.createCode)},
+			summary: "Make a code to sign in with", detail: "Returns a code by which a browser signs in at this server as the caller's token, once, within a minute. Unlike a token it may stand in a URL.", add: does(s, s.createCode)},
 	}
 }
 

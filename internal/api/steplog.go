@@ -37,7 +37,7 @@ type LogRange struct {
 	Offset   int64  `query:"offset" minimum:"0" doc:"From this byte of the stream on."`
 	Tail     int64  `query:"tail" minimum:"0" doc:"Only so many bytes at the end. 0: all."`
 	Download bool   `query:"download" doc:"Let a browser store it as a file."`
-	Match    string `header:"If-None-Match" maxLength:"128" doc:"The ETag of an earlier answer."`
+	Match    string `header:"If-None-Match" maxLength:"128" doc:"The ETag of an earlier response."`
 	Accept   string `header:"Accept-Encoding" maxLength:"256" doc:"gzip, to compress it."`
 }
 

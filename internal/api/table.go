@@ -111,9 +111,9 @@ func (o *operation) described() huma.Operation {
 	}
 	switch o.repeat {
 	case once:
-		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, is 409: it has no second effect, and its answer is not stored."
+		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, is 409: it has no second effect, and its response is not stored."
 	case replayed:
-		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, gets the same answer for an hour."
+		d.Description += "\n\nA repeated request with the same request_id, or Idempotency-Key, gets the same response for an hour."
 	}
 	return d
 }
@@ -124,7 +124,7 @@ func schemes(cookie string) map[string]*huma.SecurityScheme {
 		"token": {Type: "http", Scheme: "bearer",
 			Description: "The secret of a token, as \"pawl token create\" shows it. On the loopback interface none is needed, unless the server requires it."},
 		"session": {Type: "apiKey", In: "cookie", Name: cookie,
-			Description: "The cookie of a session, which signing in answers."},
+			Description: "The cookie of a session, which signing in sets."},
 		"certificate": {Type: "mutualTLS",
 			Description: "A client certificate that a token is for, where the server is told what signs them with --tls-client-ca."},
 	}

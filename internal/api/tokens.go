@@ -12,7 +12,7 @@ func (s *Service) tokenOperations() []operation {
 	const tag = "tokens"
 	return []operation{
 		{id: "create-token", method: post, path: "/api/tokens", role: Admin, everywhere: true, repeat: once, good: []int{201}, errors: []Slug{SlugConflict, SlugSecretShown, SlugKeyReused, SlugRequestInProgress}, tag: tag,
-			summary: "Create a token", detail: "Makes a token. The answer is the only place that has its secret.", add: does(s, s.createToken)},
+			summary: "Create a token", detail: "Makes a token. The response is the only place that has its secret.", add: does(s, s.createToken)},
 		{id: "list-tokens", method: get, path: "/api/tokens", role: Admin, everywhere: true, tag: tag,
 			summary: "List tokens, newest first", detail: "Lists tokens. Nobody can read their secrets.", add: does(s, s.listTokens)},
 		{id: "get-token", method: get, path: "/api/tokens/{id}", role: Admin, everywhere: true, errors: []Slug{SlugNotFound}, tag: tag,

@@ -14,7 +14,7 @@ func (s *Service) webhookOperations() []operation {
 	secret := []Slug{SlugConflict, SlugSecretShown, SlugKeyReused, SlugRequestInProgress, SlugNotFound}
 	return []operation{
 		{id: "create-webhook", method: post, path: "/api/webhooks", role: Admin, repeat: once, good: []int{201}, errors: secret, tag: tag,
-			summary: "Create a webhook", detail: "Makes a webhook, which sends the events from now on to a URL. The answer is the only place that has its secret. A token of some workspaces has to name one of them, and no URL of the loopback interface.", add: does(s, s.createWebhook)},
+			summary: "Create a webhook", detail: "Makes a webhook, which sends the events from now on to a URL. The response is the only place that has its secret. A token of some workspaces has to name one of them, and no URL of the loopback interface.", add: does(s, s.createWebhook)},
 		{id: "list-webhooks", method: get, path: "/api/webhooks", role: Admin, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "List webhooks, newest first", detail: "Lists webhooks, with how they fare. Nobody can read their secrets.", add: does(s, s.listWebhooks)},
 		{id: "get-webhook", method: get, path: one, role: Admin, errors: []Slug{SlugNotFound}, tag: tag,
@@ -28,13 +28,13 @@ func (s *Service) webhookOperations() []operation {
 		{id: "delete-webhook", method: post, path: one + "/delete", role: Admin, repeat: replayed, errors: verbErrors, tag: tag,
 			summary: "Delete a webhook", detail: "Ends a webhook for good. Its name is free then.", add: does(s, s.webhookVerb(lifecycle.WebhookDelete))},
 		{id: "rotate-webhook", method: post, path: one + "/rotate", role: Admin, repeat: once, errors: append(secret, SlugInvalidTransition), tag: tag,
-			summary: "Give a webhook another secret", detail: "Makes another secret, which the answer has. For 24 hours messages are signed with the former one, too.", add: does(s, s.rotateWebhook)},
+			summary: "Give a webhook another secret", detail: "Makes another secret, which the response has. For 24 hours messages are signed with the former one, too.", add: does(s, s.rotateWebhook)},
 		{id: "test-webhook", method: post, path: one + "/test", role: Admin, repeat: settles, errors: []Slug{SlugConflict, SlugNotFound}, tag: tag,
-			summary: "Send a test message", detail: "Sends a message of the type test, once, whatever the state of the webhook. The answer says what the receiver did.", add: does(s, s.testWebhook)},
+			summary: "Send a test message", detail: "Sends a message of the type test, once, whatever the state of the webhook. The response says what the receiver did.", add: does(s, s.testWebhook)},
 		{id: "list-deliveries", method: get, path: one + "/deliveries", role: Admin, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "List the last deliveries of a webhook, newest first", detail: "Lists attempts to send a message: the last 100 at least.", add: does(s, s.listDeliveries)},
 		{id: "redeliver", method: post, path: one + "/deliveries/{delivery}/redeliver", role: Admin, repeat: settles, errors: []Slug{SlugConflict, SlugNotFound}, tag: tag,
-			summary: "Send a message again", detail: "Sends the message of an earlier delivery again, once, with the same message id. The answer says what the receiver did.", add: does(s, s.redeliver)},
+			summary: "Send a message again", detail: "Sends the message of an earlier delivery again, once, with the same message id. The response says what the receiver did.", add: does(s, s.redeliver)},
 		{id: "list-webhook-history", method: get, path: one + "/history", role: Admin, errors: []Slug{SlugNotFound}, tag: tag,
 			summary: "List every move of a webhook", detail: "Lists the moves of a webhook, oldest first: who made and paused it, when it was disabled, and when events were missing.", add: does(s, s.listWebhookHistory)},
 	}

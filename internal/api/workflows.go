@@ -37,7 +37,7 @@ func (s *Service) workflowOperations() []operation {
 // A DefinitionBody is a workflow in the body of a request.
 type DefinitionBody struct {
 	Source     string          `json:"source,omitempty" doc:"The text of a workflow file, in YAML."`
-	Definition json.RawMessage `json:"definition,omitempty" doc:"A definition in its canonical form, as get-workflow answers."`
+	Definition json.RawMessage `json:"definition,omitempty" doc:"A definition in its canonical form, as get-workflow returns it."`
 }
 
 func (d *DefinitionBody) parsed() (*workflow.Definition, error) {

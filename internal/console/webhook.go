@@ -88,7 +88,7 @@ func responseOf(v *pawl.Delivery) string {
 func Delivery(w io.Writer, v *pawl.Delivery) error {
 	text := v.Error
 	if v.Delivered {
-		text = fmt.Sprintf("delivered: the receiver answered %d", v.Status)
+		text = fmt.Sprintf("delivered: the receiver responded with %d", v.Status)
 	}
 	_, err := fmt.Fprintf(w, "%s (%s, %d ms)\n", Printable(text), v.Message, v.Duration)
 	return err

@@ -131,7 +131,7 @@ func refusalOf(a *store.Answer) error {
 	}
 	var r refusal
 	if err := json.Unmarshal(a.Body, &r); err != nil {
-		return &pawl.Error{Kind: pawl.Internal, Message: "the answer to a request cannot be read", Err: err}
+		return &pawl.Error{Kind: pawl.Internal, Message: "the response to a request cannot be read", Err: err}
 	}
 	return r.error(kind)
 }

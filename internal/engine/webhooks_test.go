@@ -440,7 +440,7 @@ func TestWebhookReceiversFail(t *testing.T) {
 		list, _, err := p.engine.Deliveries(t.Context(), id, pawl.DeliveryQuery{})
 		must(t, err)
 		slices.Reverse(list)
-		for i, want := range []string{"the receiver answered 500 Internal Server Error", "no response within 500ms", "the receiver answered 302 Found", "the receiver answered 404 Not Found", "the receiver answered 429 Too Many Requests", ""} {
+		for i, want := range []string{"the receiver responded with 500 Internal Server Error", "no response within 500ms", "the receiver responded with 302 Found", "the receiver responded with 404 Not Found", "the receiver responded with 429 Too Many Requests", ""} {
 			if d := list[i]; d.Error != want || d.Attempt != i+1 || d.Delivered != (want == "") || strings.Contains(d.Error, "hidden") {
 				t.Errorf("attempt %d: %+v, want %q", i+1, d, want)
 			}
@@ -460,7 +460,7 @@ func TestWebhooksAreDisabled(t *testing.T) {
 	c := eager()
 	c.GiveUp = 300 * time.Millisecond
 	p := start(t, (&database{t: t, kind: "memory", where: ":memory:"}).open(), setup{handlers: easily, webhooks: c})
-	for status, why := range map[int]string{410: "the receiver answered 410 Gone", 503: "every attempt has failed for 300ms; the last one: the receiver answered 503 Service Unavailable"} {
+	for status, why := range map[int]string{410: "the receiver responded with 410 Gone", 503: "every attempt has failed for 300ms; the last one: the receiver responded with 503 Service Unavailable"} {
 		r := newReceiver(t)
 		r.answers(func(*received) int { return status })
 		id, _ := p.hook(fmt.Sprint("w", status), r.url, nil)

@@ -26,10 +26,10 @@ type Claim struct {
 
 // A Request is an exchange: what a worker has finished, and how much it can take.
 type Request struct {
-	Turn    int64    `json:"turn" minimum:"1" doc:"One more than in the last exchange. To repeat an exchange whose answer was lost, send the same turn, and holding."`
+	Turn    int64    `json:"turn" minimum:"1" doc:"One more than in the last exchange. To repeat an exchange whose response was lost, send the same turn, and holding."`
 	Reports []Report `json:"reports,omitempty" maxItems:"200" doc:"Outcomes of steps."`
 	Free    int      `json:"free,omitempty" minimum:"0" maximum:"1000" doc:"How many steps the worker can take, including the places of those that it reports."`
-	WaitMS  *int64   `json:"wait_ms,omitempty" minimum:"0" maximum:"25000" doc:"How long to wait for steps if there is nothing else to answer. Default 25000."`
+	WaitMS  *int64   `json:"wait_ms,omitempty" minimum:"0" maximum:"25000" doc:"How long to wait for steps if there is nothing else to return. Default 25000."`
 	Holding []Claim  `json:"holding,omitzero" required:"false" maxItems:"2000" doc:"All claims that the worker knows it has, with those whose reports were not acknowledged. Send it in the first exchange and after each one that failed: what the worker holds beside them is delivered again."`
 }
 
@@ -56,9 +56,9 @@ type Answer struct {
 	State   string   `json:"state" doc:"The state of the worker. One that is PAUSED gets no steps."`
 	Steps   []Step   `json:"steps" doc:"Steps for the worker to run."`
 	Results []string `json:"results" enum:"accepted,duplicate,stale" doc:"One for each report. duplicate: it was reported before. stale: the claim was over before; the report is kept as a refused fact."`
-	Stops   []Claim  `json:"stops" doc:"Of holding, the claims that are asked to stop. Those of other exchanges are in the answer to heartbeat."`
+	Stops   []Claim  `json:"stops" doc:"Of holding, the claims that are asked to stop. Those of other exchanges are in the response to heartbeat."`
 	Gone    []Claim  `json:"gone" doc:"Of holding, the claims that the worker no longer has. Stop them and report nothing."`
-	More    bool     `json:"more,omitempty" doc:"The worker has claimed more than the answer holds: send holding with the next exchange."`
+	More    bool     `json:"more,omitempty" doc:"The worker has claimed more than the response holds: send holding with the next exchange."`
 	NextMS  int64    `json:"next_ms" doc:"How long to wait before the next exchange."`
 }
 

@@ -16,8 +16,8 @@ type requests struct {
 
 func newRequests() requests {
 	return requests{
-		all:      counter("api_requests_total", "Requests that were answered, by operation and status.", "operation", "status"),
-		replayed: counter("api_replays_total", "Requests that were answered with the stored answer to an earlier one.", "operation"),
+		all:      counter("api_requests_total", "Requests that got a response, by operation and status.", "operation", "status"),
+		replayed: counter("api_replays_total", "Requests that got the stored response to an earlier one.", "operation"),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pawl_api_request_duration_seconds", Help: "How long requests took, waiting included.",
 			Buckets: []float64{.005, .025, .1, .5, 2.5, 10, 30},

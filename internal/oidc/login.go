@@ -161,7 +161,7 @@ func (l *Login) complete(w http.ResponseWriter, r *http.Request) {
 	claims, err := l.claims(oidc.ClientContext(r.Context(), l.config.Client), way, q.Get("code"))
 	if err != nil {
 		l.gate.Fail(r.RemoteAddr)
-		l.fail(w, http.StatusBadGateway, "the identity provider's answer cannot be used", err)
+		l.fail(w, http.StatusBadGateway, "the identity provider's response cannot be used", err)
 		return
 	}
 	subject, plan, err := l.plan(claims)

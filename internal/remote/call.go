@@ -241,7 +241,7 @@ func (e *Engine) received(c *call, response *http.Response, text []byte, err err
 		return nil, !c.once, e.unreachable(err)
 	}
 	if len(text) > maxAnswer {
-		return nil, false, pawl.Errorf(pawl.Invalid, "the answer of the server to %s has more than %d bytes", c.operation, maxAnswer)
+		return nil, false, pawl.Errorf(pawl.Invalid, "the response of the server to %s has more than %d bytes", c.operation, maxAnswer)
 	}
 	a = answerOf(response)
 	if a.status >= 300 && a.status != http.StatusNotModified {
@@ -252,7 +252,7 @@ func (e *Engine) received(c *call, response *http.Response, text []byte, err err
 		return a, false, nil
 	}
 	if err := decode(text, v); err != nil {
-		return nil, false, &pawl.Error{Kind: pawl.Internal, Message: "the server at " + e.base + " has answered " + c.operation + " with what is not its JSON",
+		return nil, false, &pawl.Error{Kind: pawl.Internal, Message: "the server at " + e.base + " has responded to " + c.operation + " with what is not its JSON",
 			Hint: "is it a Pawl server, and of this version?", Err: err}
 	}
 	return a, false, nil

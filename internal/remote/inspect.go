@@ -169,7 +169,7 @@ func (e *Engine) JobVersion(ctx context.Context, id pawl.ID) (int64, error) {
 func (e *Engine) versionIn(a *answer) (int64, error) {
 	text, err := strconv.Unquote(strings.TrimPrefix(a.etag, "W/"))
 	if err != nil {
-		return 0, pawl.Errorf(pawl.Internal, "the server at %s has answered a job with the ETag %q", e.base, a.etag)
+		return 0, pawl.Errorf(pawl.Internal, "the server at %s has returned a job with the ETag %q", e.base, a.etag)
 	}
 	return strconv.ParseInt(text, 10, 64)
 }

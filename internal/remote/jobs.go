@@ -152,7 +152,7 @@ func (e *Engine) submitAll(ctx context.Context, subs []pawl.Submission, done []p
 		return err
 	}
 	if len(out.Items) != len(bodies) {
-		return pawl.Errorf(pawl.Internal, "the server at %s has answered %d submissions of %d", e.base, len(out.Items), len(bodies))
+		return pawl.Errorf(pawl.Internal, "the server at %s has returned %d submissions of %d", e.base, len(out.Items), len(bodies))
 	}
 	for i := range out.Items {
 		e.outcome(c, &out.Items[i], &done[places[i]])

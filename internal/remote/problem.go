@@ -41,7 +41,7 @@ func (e *Engine) errorOf(c *call, response *http.Response, text []byte) error {
 
 // foreign returns the error for a response that is none of a Pawl server.
 func (e *Engine) foreign(status int) error {
-	err := pawl.Errorf(pawl.Invalid, "the server at %s answers with HTTP status %d, and not as a Pawl server does", e.base, status)
+	err := pawl.Errorf(pawl.Invalid, "the server at %s responds with HTTP status %d, and not as a Pawl server does", e.base, status)
 	switch status {
 	case http.StatusRequestEntityTooLarge: // of a proxy with a limit of its own
 		return err
@@ -55,7 +55,7 @@ func (e *Engine) foreign(status int) error {
 
 // errForeign is an answer that says nothing about the request: something between this process
 // and the server has given it, or what listens there is no server.
-var errForeign = errors.New("the answer is not that of a Pawl server")
+var errForeign = errors.New("the response is not that of a Pawl server")
 
 // kinds are the kinds of errors by status, but for internal ones.
 var kinds = map[int]pawl.Kind{

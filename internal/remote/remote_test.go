@@ -222,10 +222,10 @@ func TestProblems(t *testing.T) {
 		{"internal", 500, `"code":"INTERNAL","detail":"a fault"`, pawl.Internal, "the server at SERVER: a fault", nil},
 		{"of a later version", 418, `"code":"TEAPOT","detail":"tea"`, pawl.Invalid, "tea", nil},
 		{"older server", 404, `"code":"NO_SUCH_OPERATION","detail":"?"`, pawl.Invalid, "the server at SERVER is of version 1.0, and has no operation get-job", nil},
-		{"a proxy: bad gateway", 502, "", pawl.Unavailable, "the server at SERVER answers with HTTP status 502, and not as a Pawl server does", nil},
-		{"a proxy: timeout", 504, "", pawl.Unavailable, "the server at SERVER answers with HTTP status 504, and not as a Pawl server does", nil},
-		{"a proxy: sign in", 302, "", pawl.Invalid, "the server at SERVER answers with HTTP status 302, and not as a Pawl server does", nil},
-		{"a page", 200, "", pawl.Internal, "the server at SERVER has answered get-job with what is not its JSON: invalid character '<' looking for beginning of value", nil},
+		{"a proxy: bad gateway", 502, "", pawl.Unavailable, "the server at SERVER responds with HTTP status 502, and not as a Pawl server does", nil},
+		{"a proxy: timeout", 504, "", pawl.Unavailable, "the server at SERVER responds with HTTP status 504, and not as a Pawl server does", nil},
+		{"a proxy: sign in", 302, "", pawl.Invalid, "the server at SERVER responds with HTTP status 302, and not as a Pawl server does", nil},
+		{"a page", 200, "", pawl.Internal, "the server at SERVER has responded to get-job with what is not its JSON: invalid character '<' looking for beginning of value", nil},
 	} {
 		url := ""
 		e := fake(t, func(w http.ResponseWriter, r *http.Request) {

@@ -71,7 +71,7 @@ func (e *Engine) VerifyTrail(ctx context.Context, job pawl.ID, each func(entries
 		case err != nil && pawl.KindOf(err) != pawl.NotFound:
 			return nil, err
 		case err != nil || now.ID != last.ID:
-			return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the server at " + e.base + " has not ended the verification: it was started anew, or another server answers now", Hint: "verify again"}
+			return nil, &pawl.Error{Kind: pawl.Unavailable, Message: "the server at " + e.base + " has not ended the verification: it was started anew, or another server responds now", Hint: "verify again"}
 		}
 		last = *now
 	}

@@ -21,8 +21,8 @@ func TestVerificationOverRequests(t *testing.T) {
 	}{
 		"it ends":           {[]string{`{"id":"a","status":"running","entries":5}`, `{"id":"a","status":"ended","entries":9,"verdict":{"ok":true,"entries":9}}`}, "", "[0 5]"},
 		"it fails":          {[]string{`{"id":"a","status":"failed","error":"the database is gone"}`}, "could not verify the trails: the database is gone", "[0]"},
-		"another has begun": {[]string{`{"id":"b","status":"running"}`}, "another server answers now", "[0]"},
-		"it is forgotten":   {[]string{""}, "another server answers now", "[0]"},
+		"another has begun": {[]string{`{"id":"b","status":"running"}`}, "another server responds now", "[0]"},
+		"it is forgotten":   {[]string{""}, "another server responds now", "[0]"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -101,7 +101,7 @@ func (s *Sender) Send(ctx context.Context, w *pawl.Webhook, secrets *Secrets, m 
 	case err != nil:
 		r.Error = plainly(err)
 	case status < 200 || status > 299:
-		r.Error = fmt.Sprintf("the receiver answered %d %s", status, http.StatusText(status))
+		r.Error = fmt.Sprintf("the receiver responded with %d %s", status, http.StatusText(status))
 	default:
 		r.Delivered = true
 	}
