@@ -21,10 +21,10 @@ const (
 
 // An Exit says how the program of a run ended.
 type Exit struct {
-	Code   int            `json:"code"`             // its exit code, or -1
-	Signal string         `json:"signal,omitempty"` // that killed it
-	At     pawl.Timestamp `json:"at"`
-	lost   error          // the worktree, for which it was stopped
+	Code   int                `json:"code"`             // its exit code, or -1
+	Signal string             `json:"signal,omitempty"` // that killed it
+	At     pawl.Timestamp     `json:"at"`
+	lost   *durable.GoneError // the worktree, for which it was stopped
 }
 
 // A Run is what is known of the program that Pawl launched for an assignment. The zero Run is that

@@ -220,13 +220,14 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 	defer out.Close()
 	errs := process.OpenLog(process.LogConfig{Path: filepath.Join(dir, "stderr.log"), MaxSize: runLog, MaxFiles: 1})
 	defer errs.Close()
-	run, err := process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: slices.Concat(foreign(), p.Env, guard, c.environment(m, a)),
-		Mark: c.mark(runMark, m), Stdout: out, Stderr: errs, Files: []*os.File{tree.File()}})
-	if err != nil {
-		return nil, err
-	}
-	tree.HandOver()
-	lost := durable.While(ctx, func(ctx context.Context) error {
+	var run *process.Process
+	err = durable.While(ctx, func(ctx context.Context) (err error) {
+		run, err = process.Start(process.Spec{Path: path, Args: p.Argv, Dir: a.Worktree, Env: slices.Concat(foreign(), p.Env, guard, c.environment(m, a)),
+			Mark: c.mark(runMark, m), Stdout: out, Stderr: errs, Files: []*os.File{tree.File()}})
+		if err != nil {
+			return err
+		}
+		tree.HandOver()
 		select {
 		case <-run.Done():
 		case <-ctx.Done():
@@ -234,8 +235,9 @@ func (c *Crew) work(ctx context.Context, m *Member, a *Assignment, p Program, tr
 		}
 		return nil
 	}, a.Worktree)
-	if lost != nil { // also before it was watched
-		run.Stop(context.Background(), syscall.SIGTERM, stopGrace)
+	var lost *durable.GoneError
+	if err != nil && (run == nil || !errors.As(err, &lost)) {
+		return nil, err
 	}
 	e := run.Exit()
 	left := &Exit{Code: e.Code, At: pawl.Timestamp(e.At.UnixMicro()), lost: lost}
