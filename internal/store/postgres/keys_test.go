@@ -57,8 +57,12 @@ func (w *keyWriter) write(omit string, keys ...string) (isNew string, err error)
 }
 
 // want fails unless keys are found new, in so many decisions, and leave so many rows.
+// hearClock has the cache know the clock of the database, without which nothing is written at once.
+func (w *keyWriter) hearClock() { do(w, w.db, &store.Query{}, func(*store.Facts, *draft) {}) }
+
 func (w *keyWriter) want(isNew string, decided, rows int, omit string, keys ...string) {
 	w.Helper()
+	w.hearClock()
 	got, err := w.write(omit, keys...)
 	if err != nil || got != isNew || w.decided != decided {
 		w.Errorf("of %q new were %q in %d decisions, %v; want %q in %d", keys, got, w.decided, err, isNew, decided)
@@ -107,6 +111,7 @@ func TestHeldKeysAreNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+			w.hearClock()
 			_, err := w.write("", keys...)
 			if held && (err != nil || w.decided != 2) || !held && (!errors.Is(err, store.ErrKeyHeld) || pawl.KindOf(err) != pawl.Conflict) {
 				t.Errorf("%q, held %t: %v in %d decisions", keys, held, err, w.decided)
