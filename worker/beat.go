@@ -215,6 +215,7 @@ func (w *Worker) spare(key rowkey.Worker, state machine.State) {
 	w.mu.Unlock()
 	if why != "" {
 		offer.Close()
+		offer.Recall()
 	}
 	switch {
 	case why != "" && !was:

@@ -157,6 +157,7 @@ type Worker struct {
 	outbox  []link.Report
 	poll    bool           // there may be something in the queue
 	wants   int            // how often there was a reason to poll
+	strays  bool           // it may hold claims of which it has not heard
 	deep    bool           // the last visit that looked found as much as it asked for
 	looked  time.Time      // when it last checked whether it hears of that
 	trouble error          // of the last visit, for the loop to handle before the next
@@ -407,6 +408,8 @@ func (w *Worker) loop() {
 			w.askToPoll(!w.link.Hears())
 		case n := <-w.news:
 			w.learn(n)
+		case <-w.offer.Strays():
+			w.stray()
 		case <-w.drainOnce(draining):
 		}
 	}
@@ -558,7 +561,7 @@ func (w *Worker) report(r link.Report) (next *claim) {
 		return nil
 	}
 	defer w.turn.Unlock()
-	if len(w.visits) > 0 {
+	if len(w.visits) > 0 || w.strays { // the loop compares before it visits
 		w.hand(r)
 		return nil
 	}

@@ -44,6 +44,10 @@ type desk struct {
 	adds       int
 	rung       bool
 	work, bell chan struct{}
+
+	strays   chan struct{}
+	compared func(knows func(link.Stop) bool)
+	recalls  int
 }
 
 // A call is an exchange that waits for its reply.
@@ -120,6 +124,10 @@ func (s *lent) Work() <-chan struct{}    { return s.work }
 func (s *lent) Rung() (rung bool)        { s.set(func() { rung = s.rung }); return rung }
 func (s *lent) Reserved() (reserved int) { s.set(func() { reserved = s.offered }); return reserved }
 
+func (s *lent) Recall()                                               { s.set(func() { s.recalls++ }) }
+func (s *lent) Strays() <-chan struct{}                               { return s.desk.strays }
+func (s *lent) Compare(_ context.Context, knows func(link.Stop) bool) { s.desk.compared(knows) }
+
 // Bell is called each time the loop begins to wait.
 func (s *lent) Bell() <-chan struct{} {
 	s.waits.Add(1)
@@ -142,7 +150,7 @@ func atDesk(t *testing.T, capacity int, test func(*testing.T, *desk, *Worker)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &desk{t: t, capacity: capacity, calls: make(chan *call), ends: make(chan struct{}, 10_000),
-			work: make(chan struct{}, 1), bell: make(chan struct{}, 1), reported: make(map[link.Stop]int)}
+			work: make(chan struct{}, 1), bell: make(chan struct{}, 1), strays: make(chan struct{}, 1), reported: make(map[link.Stop]int)}
 		w, err := Start(t.Context(), linked{d}, Config{Capacity: capacity, Handlers: map[string]Handler{"h": func(context.Context, *Task) Result { return Result{} }}})
 		if err != nil {
 			t.Fatal(err)

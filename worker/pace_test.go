@@ -125,6 +125,8 @@ func (e *endless) Hears() bool                        { return e.hears }
 func (e *endless) Overlap() int                       { return 1 }
 func (e *endless) Add(int)                            {}
 func (e *endless) Close()                             {}
+func (e *endless) Strays() <-chan struct{}            { return nil }
+func (e *endless) Recall()                            {}
 func (e *endless) Reserved() int                      { return 0 }
 func (e *endless) Rung() bool                         { return false }
 func (e *endless) Unreserved(free func() int) (n int) { return free() }

@@ -53,7 +53,7 @@ func (w *Worker) visitAll(draining bool) (over, under bool) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	w.left = false
-	for w.mend(); w.due(draining); w.mend() {
+	for w.between(); w.due(draining); w.between() {
 		w.visitOnce(draining)
 	}
 	w.left = len(w.visits) > 0
@@ -66,8 +66,8 @@ func (w *Worker) visitBeside() {
 		select {
 		case <-w.ample:
 			w.turn.Lock()
-			for draining := w.draining(); w.due(draining); draining = w.draining() {
-				w.visitOnce(draining)
+			for w.compareAlone(); w.due(w.draining()); w.compareAlone() {
+				w.visitOnce(w.draining())
 			}
 			if len(w.visits) == 0 {
 				w.alert()
@@ -95,6 +95,8 @@ func (w *Worker) glance() {
 	select {
 	case n := <-w.news:
 		w.heed(n)
+	case <-w.offer.Strays():
+		w.strays = true
 	default:
 	}
 	if now := time.Now(); now.Sub(w.looked) >= w.config.Poll {
@@ -123,6 +125,48 @@ func (w *Worker) linger(begun int) {
 			return
 		}
 	}
+}
+
+// between does what has to be done while no visit is under way.
+func (w *Worker) between() {
+	w.mend()
+	w.compareAlone()
+}
+
+// compareAlone compares if that is to be done and no visit is under way.
+func (w *Worker) compareAlone() {
+	if w.strays && len(w.visits) == 0 {
+		w.strays = false
+		w.compare()
+	}
+}
+
+// compareLimit bounds a comparison, since visits wait for it.
+const compareLimit = 2 * time.Second
+
+// compare gives back what the worker holds without having heard of it. No visit is under way, so
+// that what it has claimed itself runs here, or its report is in the outbox.
+func (w *Worker) compare() {
+	reported := make(map[claimKey]bool, len(w.outbox))
+	for i := range w.outbox {
+		reported[claimKey{w.outbox[i].Step, w.outbox[i].Claim}] = true
+	}
+	ctx, cancel := context.WithTimeout(w.life, compareLimit)
+	defer cancel()
+	w.offer.Compare(ctx, func(c link.Stop) bool {
+		k := claimKey{c.StepKey, c.Claim}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		_, runs := w.running[k]
+		return runs || reported[k]
+	})
+}
+
+// stray notes that there is something to compare; until then only one visit is under way.
+func (w *Worker) stray() {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.strays = true
 }
 
 // mend handles the error of the last visit, if there is one, once no other visit is under way:
@@ -242,7 +286,7 @@ func (w *Worker) share() int {
 
 // most returns how many visits may be under way at once.
 func (w *Worker) most() int {
-	if w.alone.Load() {
+	if w.alone.Load() && !w.strays {
 		return w.width
 	}
 	return 1
@@ -290,7 +334,10 @@ func (w *Worker) unreserved(draining bool) int {
 	for _, v := range w.visits {
 		free -= v.Free
 	}
-	return max(free, 0)
+	if free = max(free, 0); draining || free == 0 && w.poll && !w.looks() {
+		w.offer.Recall() // something may wait for the slots that are lent
+	}
+	return free
 }
 
 // collect adds what has finished to the outbox.

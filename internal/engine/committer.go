@@ -350,7 +350,7 @@ func (c *committer) attempt(batch []*group) error {
 	var ch *store.Changes
 	err := c.store.Do(context.Background(), q, func(f *store.Facts) (_ *store.Changes, err error) {
 		if t != nil {
-			t.settle(t.handoffs, false) // the previous decision saw outdated facts
+			t.settle(t.handoffs) // the previous decision saw outdated facts
 		}
 		t = c.begin(q, f, made)
 		for _, g := range batch {
@@ -371,7 +371,7 @@ func (c *committer) attempt(batch []*group) error {
 	if err == nil {
 		c.after(t)
 	} else if t != nil {
-		t.settle(t.handoffs, false)
+		t.settle(t.handoffs)
 	}
 	return err
 }

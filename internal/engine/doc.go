@@ -49,6 +49,9 @@
 //     of dead workers (release.go).
 //   - Slots (slots.go) are the free slots of a worker, lent in this process to what is
 //     submitted in it: the job then begins in the commit that makes it.
+//   - loan (lender.go) and borrowing (borrower.go) are the two ends of what loans.go
+//     describes: slots of a worker that its process lends to one that submits. What the
+//     worker holds and has not heard of is a stray (strays.go).
 //   - visit.go serves the workers of other machines (link.Remote): their exchanges take the
 //     turn of the conversation (turn.go), and those that wait for work are guests (guests.go).
 //   - joined.go writes in transactions of users, past the committer: it keeps nothing of
@@ -66,7 +69,8 @@
 // # Locks
 //
 // In the database: pools, schedules, workers, jobs, steps, each by key. In memory:
-// committer.mu, then offers.mu, then Slots.mu. No goroutine holds guests.mu and guest.mu together. All others are leaves: a goroutine that
+// committer.mu, then offers.mu, then Slots.mu or borrowing.mu, then engine.closing. No
+// goroutine holds guests.mu and guest.mu together. All others are leaves: a goroutine that
 // holds one takes no other. Only that of quota.Cache is held during a read of the store,
 // since all callers that need the limits wait for the same read. A decision reads no
 // store; that of the tests panics if one does.

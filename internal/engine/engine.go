@@ -145,6 +145,7 @@ type Engine struct {
 	schema          *bell     // rung when the schema may have been migrated
 
 	parts   []Part
+	life    context.Context // ends when the engine is closed
 	cancel  context.CancelFunc
 	closing sync.Mutex // held while a loop begins, or while further loops are ruled out
 	loops   sync.WaitGroup
@@ -181,9 +182,10 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), limits: quota.NewCache(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), cancel: cancel}
+	e := &Engine{cfg: cfg, store: cfg.Store, log: cfg.Log, defs: definitions.New(cfg.Store), limits: quota.NewCache(cfg.Store), jobs: newMemory(), stops: newBell(), schema: newBell(), life: ctx, cancel: cancel}
 	e.Reader = explain.New(explain.Config{Source: cfg.Store, Definitions: e.defs, Limits: e.limits, Silence: cfg.Silence, Passive: cfg.Passive, Clock: cfg.Clock})
 	e.feed = feed.New(feed.Config{Source: cfg.Store, Definitions: e.defs, Log: cfg.Log})
+	e.offers.e = e
 	e.webhooks = e.newRunner()
 	e.committer = newCommitter(cfg.Store, cfg.Lanes, cfg.Log, e.begin, e.committed)
 	e.committer.admit, e.committer.supply = e.admit, e.supply
@@ -201,6 +203,7 @@ func (e *Engine) Close() {
 		e.cancel()
 		e.closing.Unlock()
 		e.feed.Close()
+		e.offers.returnAll()
 		e.loops.Wait()
 		e.committer.close()
 	})
@@ -244,6 +247,13 @@ func (e *Engine) hint(h store.Hint) {
 	case store.TopicWork:
 		e.offers.hear(h)
 		e.guests.ringAll()
+	case store.TopicMessages:
+		if h.Message != nil {
+			e.message(h.Message)
+		} else {
+			e.offers.compareAll()
+		}
+		return
 	case store.TopicMarks:
 		e.evaluator.look()
 	case store.TopicStops:
@@ -302,7 +312,7 @@ func (e *Engine) begin(q *store.Query, f *store.Facts, made int) *tx {
 func (e *Engine) committed(t *tx) {
 	var marks, stops bool
 	waiting, freed := e.unclaimed(t), 0 // steps, and slots for which others may have waited
-	t.settle(t.handoffs, true)
+	e.pass(t)
 	for _, s := range t.spare {
 		s.of.add(s.slots, s.scan)
 	}
@@ -379,6 +389,9 @@ func (e *Engine) committed(t *tx) {
 		e.guests.ringAll()
 	} else if waiting > 0 && e.guests.any() {
 		e.guests.ringFor(t.queued())
+	}
+	if t.unserved > 0 {
+		e.store.Ask(t.unserved)
 	}
 	e.wake(waiting+freed, marks, stops)
 	e.exportSpans(t)

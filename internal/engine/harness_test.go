@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 	if where := os.Getenv(victimVariable); where != "" {
 		victim(where)
 	}
+	if arguments := os.Getenv(submitterVariable); arguments != "" {
+		submitter(arguments)
+	}
 	os.Exit(pgtest.Main(m))
 }
 

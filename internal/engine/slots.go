@@ -31,9 +31,11 @@ import (
 // the offer, before the callers of the commit return; hints of other processes ring it too.
 // A scan hears the bell before it reads, so that anything it may miss rings the bell again.
 // A job can be overtaken only by what is decided between a commit and its ring or hint or,
-// if a hint is lost, until the worker's next beat.
+// if a hint is lost, until the worker's next beat. What other processes take of lent slots
+// (loans.go) may overtake it until the worker has heard the hint, and has scanned or recalled
+// them.
 //
-// Each slot is in one place at a time: offered, taken by a commit under way, running, or
+// Each slot is in one place at a time: offered, lent, taken by a commit under way, running, or
 // owned by the worker's loop, which uses the slots that are not Reserved.
 type Slots struct {
 	worker *pawl.Worker
@@ -58,6 +60,9 @@ type Slots struct {
 	visits       int           // under way, with free slots
 	active       time.Time     // when a visit began or ended, or it was last given something
 	expectedIdle time.Duration // time after active within which it is expected back
+
+	lent   lent
+	strays strays
 }
 
 // offers are the slots offered by the workers of this process.
@@ -65,8 +70,23 @@ type offers struct {
 	mu      sync.Mutex
 	list    []*Slots
 	busy    map[rowkey.Worker]bool // workers that have had a task
-	waiting int                    // what this process has left in the queue, as far as it knows; negative: other processes have left something too
+	loans   []*borrowing           // of workers of other processes
+	asks    askers
+	e       *Engine
+	waiting int // what this process has left in the queue, as far as it knows; negative: other processes have left something too
 }
+
+// An offer is free slots of a worker that the commit of a submission may take.
+type offer interface {
+	key() rowkey.Worker
+	routes() []rowkey.Route
+	open() bool // as far as is known
+	take() bool
+	giveBack() // what was taken, without having used it
+}
+
+func (o *Slots) key() rowkey.Worker     { return o.worker.Key() }
+func (o *Slots) routes() []rowkey.Route { return o.worker.Routes }
 
 // watch adds a worker that is to take a step to the query. The worker's first task changes
 // its state; for later tasks the state only has to stay as it is, so commits need not wait
@@ -100,7 +120,7 @@ func (s *offers) note(w *pawl.Worker) {
 // for the worker is passed to run, which must neither block nor use the offer. The caller
 // withdraws the offer when the worker has ended.
 func (e *Engine) LendSlots(w *pawl.Worker, run func(*link.Assignment)) link.Slots {
-	o := &Slots{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell()}
+	o := &Slots{worker: w, offers: &e.offers, run: run, bell: newBell(), work: newBell(), strays: strays{bell: newBell()}}
 	e.offers.mu.Lock()
 	defer e.offers.mu.Unlock()
 	e.offers.list = append(e.offers.list, o)
@@ -112,6 +132,10 @@ func (e *Engine) LendSlots(w *pawl.Worker, run func(*link.Assignment)) link.Slot
 func (o *Slots) Withdraw() {
 	o.mu.Lock()
 	o.slots, o.withdrawn = 0, true
+	o.recall()
+	if o.strays.again != nil {
+		o.strays.again.Stop()
+	}
 	if o.again != nil {
 		o.again.Stop()
 	}
@@ -125,12 +149,20 @@ func (o *Slots) Withdraw() {
 // Add offers that many more slots, unless there may be something in the queue.
 func (o *Slots) Add(slots int) { o.add(slots, 0) }
 
-// add is Add in the commit of a scan, or with 0 in any other.
+// add is Add in the commit of a scan, or with 0 in any other. What the newest scan leaves is lent
+// to other processes even if their hints came meanwhile: the jobs that they leave in the queue are
+// mostly as new as those that they would claim.
 func (o *Slots) add(slots, scan int) {
+	to := o.offers.demands(o.worker.Key())
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.empty(scan) {
+	empty := o.empty(scan)
+	if empty || len(to) > 0 && scan > 0 && scan == o.scan && !o.withdrawn {
 		o.slots += slots
+		o.lendOut(to)
+	}
+	if !empty {
+		o.slots = 0
 	}
 }
 
@@ -153,7 +185,7 @@ func (o *Slots) Close() {
 func (o *Slots) Reserved() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.slots + o.taken
+	return o.slots + o.taken + o.lent.slots
 }
 
 // Unreserved returns how many of the free slots the worker may use. While free counts them
@@ -161,7 +193,7 @@ func (o *Slots) Reserved() int {
 func (o *Slots) Unreserved(free func() int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return max(free()-o.slots-o.taken, 0)
+	return max(free()-o.slots-o.taken-o.lent.slots, 0)
 }
 
 // Work returns the worker's bell for work that may be ready to claim. Receiving from it
@@ -209,7 +241,7 @@ func (o *Slots) give(a *link.Assignment) {
 	defer o.mu.Unlock()
 	o.taken--
 	o.active = time.Now()
-	if o.withdrawn {
+	if o.withdrawn || o.isRefused(link.Stop{StepKey: a.Step.StepKey, Claim: a.Step.Claims}) {
 		o.bell.ring()
 	} else {
 		o.run(a)
@@ -249,21 +281,33 @@ func (o *Slots) ringNow() {
 	o.work.ring()
 }
 
-// find returns an offer with a slot for the route, or nil. Offers take turns.
-func (s *offers) find(route rowkey.Route) *Slots {
+// find returns an offer with a slot for the route, of a worker of this process if there is any, or nil.
+// Offers take turns.
+func (s *offers) find(route rowkey.Route) offer {
 	if route == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, o := range s.list {
-		if o.open() && slices.Contains(o.worker.Routes, route) {
-			copy(s.list[i:], s.list[i+1:])
-			s.list[len(s.list)-1] = o
-			return o
-		}
+	if o, found := next(s.list, route); found {
+		return o
+	}
+	if b, found := next(s.loans, route); found {
+		return b
 	}
 	return nil
+}
+
+// next returns an offer with a slot for the route, and moves it behind the others.
+func next[O offer](list []O, route rowkey.Route) (o O, found bool) {
+	for i, o := range list {
+		if o.open() && slices.Contains(o.routes(), route) {
+			copy(list[i:], list[i+1:])
+			list[len(list)-1] = o
+			return o, true
+		}
+	}
+	return o, false
 }
 
 func (o *Slots) open() bool {
@@ -275,7 +319,7 @@ func (o *Slots) open() bool {
 // A handoff is a step that was claimed for an offer, in a transaction that is not committed
 // yet.
 type handoff struct {
-	to   *Slots
+	to   offer
 	what link.Assignment
 }
 
@@ -387,6 +431,7 @@ func (s *offers) hear(h store.Hint) {
 	for _, o := range s.list {
 		o.hear(h)
 	}
+	s.asks.asked(h.From, h.Asks)
 }
 
 func (o *Slots) hear(h store.Hint) {
@@ -423,9 +468,9 @@ func (s *offers) of(worker rowkey.Worker) *Slots {
 }
 
 // takeSlot takes a slot of an offer, preferably one that is spare in this transaction.
-func (t *tx) takeSlot(o *Slots) bool {
+func (t *tx) takeSlot(o offer) bool {
 	for i := range t.spare {
-		if s := &t.spare[i]; s.of == o && s.slots > 0 && o.lend(s.scan) {
+		if s := &t.spare[i]; offer(s.of) == o && s.slots > 0 && s.of.lend(s.scan) {
 			s.slots--
 			return true
 		}
@@ -434,20 +479,25 @@ func (t *tx) takeSlot(o *Slots) bool {
 }
 
 // findSlot takes a slot for the route, from the first offer or else from another one whose
-// worker is in sight. Once it has found none it always returns nil: the submissions of one
-// commit begin in their order.
-func (t *tx) findSlot(s *offers, first *Slots, route rowkey.Route) *Slots {
+// worker is in sight; if own, only from workers of this process. Once it has found none it always
+// returns nil: the submissions of one commit begin in their order.
+func (t *tx) findSlot(s *offers, first offer, route rowkey.Route, own bool) offer {
 	if route == 0 || slices.Contains(t.full, route) {
 		return nil
 	}
-	if first != nil && t.serves(first, route) && t.takeSlot(first) {
+	if _, borrowed := first.(*borrowing); first != nil && !(own && borrowed) && t.serves(first, route) && t.takeSlot(first) {
 		return first
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.list {
-		if o != first && t.serves(o, route) && t.takeSlot(o) {
+		if t.serves(o, route) && t.takeSlot(o) {
 			return o
+		}
+	}
+	for _, b := range s.loans {
+		if !own && t.serves(b, route) && t.takeSlot(b) {
+			return b
 		}
 	}
 	t.full = append(t.full, route)
@@ -455,26 +505,22 @@ func (t *tx) findSlot(s *offers, first *Slots, route rowkey.Route) *Slots {
 }
 
 // serves reports whether the offer's worker may be given a step of the route.
-func (t *tx) serves(o *Slots, route rowkey.Route) bool {
-	w := t.workerInSight(o.worker.Key())
+func (t *tx) serves(o offer, route rowkey.Route) bool {
+	w := t.workerInSight(o.key())
 	return w != nil && !lifecycle.Worker.Ended(w.State) && w.State != lifecycle.WorkerPaused && slices.Contains(w.Routes, route)
 }
 
-// settle hands over the steps claimed for offers, or gives their slots back.
-func (t *tx) settle(handoffs []handoff, committed bool) {
+// settle gives the slots back for which steps were claimed that are not committed.
+func (t *tx) settle(handoffs []handoff) {
 	for i := range handoffs {
-		if committed {
-			handoffs[i].to.give(&handoffs[i].what)
-		} else {
-			handoffs[i].to.giveBack()
-		}
+		handoffs[i].to.giveBack()
 	}
 }
 
 // handOver starts a job that this transaction has made, and claims its first steps for the
 // offer, of which one slot is already taken, as long as it has more slots.
-func (e *Engine) handOver(t *tx, o *Slots, j *pawl.Job, def *workflow.Definition) error {
-	w := t.worker(o.worker.Key())
+func (e *Engine) handOver(t *tx, o offer, j *pawl.Job, def *workflow.Definition) error {
+	w := t.worker(o.key())
 	reserved := true // the slot is not used yet
 	defer func() {
 		if reserved {
@@ -520,6 +566,9 @@ func (t *tx) startTask(w *pawl.Worker) error {
 // offerFor finds an offer for a job of the definition.
 func (s *submit) offerFor(q *store.Query) {
 	if s.offer = s.e.offers.find(s.route); s.offer != nil {
-		s.e.offers.watch(q, s.offer.worker.Key())
+		s.e.offers.watch(q, s.offer.key())
 	}
 }
+
+// isLarge reports whether a job has more than a message to the process of its worker can have.
+func isLarge(j *pawl.Job) bool { return len(j.Inputs)+len(j.Metadata)+len(j.Description) > maxTold }

@@ -83,7 +83,7 @@ type submit struct {
 
 	limits *quota.Limits
 	route  rowkey.Route // of its first steps, if it may be handed over
-	offer  *Slots       // or nil
+	offer  offer        // or nil
 
 	answered pawl.ID
 	receipt  pawl.Receipt
@@ -267,10 +267,14 @@ func (s *submit) make(t *tx, route rowkey.Route) error {
 	if err != nil {
 		return err
 	}
-	if o := t.findSlot(&s.e.offers, s.offer, route); o != nil {
-		if err := s.e.handOver(t, o, t.job(s.id.JobKey()), s.def); err != nil {
+	j := t.job(s.id.JobKey())
+	own := isLarge(j)
+	if o := t.findSlot(&s.e.offers, s.offer, route, own); o != nil {
+		if err := s.e.handOver(t, o, j, s.def); err != nil {
 			return err
 		}
+	} else if route != 0 && !own {
+		t.unserved++
 	}
 	s.answered, s.receipt = s.id, t.receipt(store.JobEntity(s.id.JobKey()), s.sub.Actor)
 	return nil

@@ -69,6 +69,7 @@ type tx struct {
 	handoffs    []handoff
 	spare       []spare
 	full        []rowkey.Route // routes for which a submission has found no slot
+	unserved    int            // jobs that lent slots could have taken
 
 	command int // counts commands, to identify the first touch of a record by each
 	journal journal
@@ -237,7 +238,7 @@ func (t *tx) undo() {
 	for _, s := range t.taken[j.taken:] {
 		s.Taken = 0
 	}
-	t.settle(t.handoffs[j.handoffs:], false)
+	t.settle(t.handoffs[j.handoffs:])
 	t.handoffs = t.handoffs[:j.handoffs]
 	t.versions, t.quotas, t.slots = t.versions[:j.versions], t.quotas[:j.quotas], t.slots[:j.slots]
 	t.newSignals, t.taken = t.newSignals[:j.signals], t.taken[:j.taken]

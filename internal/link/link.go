@@ -102,4 +102,14 @@ type Slots interface {
 
 	// Bell returns a channel that receives when a taken slot is returned.
 	Bell() <-chan struct{}
+
+	// Recall asks other processes for the slots that they were lent, which stay Reserved until
+	// those have replied, or for 30 ms.
+	Recall()
+
+	// Strays returns a channel that receives when the worker may hold claims of which it has
+	// not heard. While no exchange is under way, the worker then calls Compare, which gives
+	// back what it holds and does not know. knows must neither block nor use the offer.
+	Strays() <-chan struct{}
+	Compare(ctx context.Context, knows func(Stop) bool)
 }

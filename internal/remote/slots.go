@@ -103,6 +103,15 @@ func (s *slots) Rung() bool { return false }
 // Bell returns a channel that receives when slots were given back.
 func (s *slots) Bell() <-chan struct{} { return s.bell }
 
+// Recall does nothing: slots are lent to nobody else.
+func (s *slots) Recall() {}
+
+// Strays returns a channel that never receives: each exchange finds out what was claimed.
+func (s *slots) Strays() <-chan struct{} { return nil }
+
+// Compare does nothing.
+func (s *slots) Compare(context.Context, func(link.Stop) bool) {}
+
 // overtaken cuts off the exchange that waits now, unless it ends soon.
 func (s *slots) overtaken() {
 	s.mu.Lock()

@@ -222,12 +222,14 @@ type Table[R any] struct {
 	Name    string
 	Columns []*Column[R] // by role
 	bodies  []*Column[R] // of them
+	stored  []*Column[R] // those that are fields of the record; at most 64
 }
 
 // tableOf returns a table of columns, which are given in the order of their roles.
 func tableOf[R any](name string, columns ...[]*Column[R]) *Table[R] {
 	t := &Table[R]{Name: name, Columns: slices.Concat(columns...)}
 	t.bodies = t.Of(Body)
+	t.stored = slices.DeleteFunc(slices.Clone(t.Columns), func(c *Column[R]) bool { return c.From != nil })
 	return t
 }
 

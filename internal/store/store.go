@@ -457,6 +457,12 @@ type Wakeups interface {
 	// Hears reports whether hints of other processes currently reach a Listen, as far as is
 	// known. If not, the database has to be polled more often.
 	Hears() bool
+	// Ask has the next hint of work say that lent slots could have taken so many of the steps.
+	Ask(slots int)
+	// Send soon sends a message to the process with this handle, behind those sent before; hints
+	// that are pending may come after it. One with more than fits comes in several. Who gets it
+	// need not read what was taken: what this store knows of it goes along.
+	Send(to string, m *Message)
 }
 
 // A Hint is what a process hears of another one.
@@ -464,6 +470,11 @@ type Hint struct {
 	Topic Topic
 	Steps int    // with TopicWork: how many more can be claimed; 0 if that is not known
 	First uint32 // a random number, with Steps: it says which of the workers that could take them look first
+
+	From string // the handle of a sender that takes messages, and asks for slots:
+	Asks int    // of the steps, those that lent slots could have taken
+
+	Message *Message // with TopicMessages; nil: messages may have been lost
 }
 
 // A Topic is the subject of a hint.
@@ -479,13 +490,15 @@ const (
 
 	TopicWebhooks Topic = "webhooks" // a webhook was made, or has moved
 
+	TopicMessages Topic = "messages" // for this process alone: a message
+
 	// TopicSchema: the schema was migrated. Only on PostgreSQL, where reading the version is
 	// expensive.
 	TopicSchema Topic = "schema"
 )
 
 // Topics are all topics.
-var Topics = []Topic{TopicWork, TopicMarks, TopicStops, TopicLimits, TopicWebhooks, TopicSchema}
+var Topics = []Topic{TopicWork, TopicMarks, TopicStops, TopicLimits, TopicWebhooks, TopicMessages, TopicSchema}
 
 // A Migrator moves the schema up and down.
 type Migrator interface {

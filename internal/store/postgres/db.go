@@ -62,6 +62,7 @@ type DB struct {
 	session         *session
 	wire            *wire
 	hears           atomic.Bool
+	key             ownKey
 	lost            lost
 	faults          store.Faults
 	counts          counts

@@ -44,7 +44,9 @@
 //   - session (session.go) is the connection that holds the advisory locks by which others
 //     see that this process lives, and sends its beats. It never waits behind a transaction.
 //   - wire sends hints (NOTIFY) after commits, and the listener receives those of others
-//     (wake.go). A NOTIFY within a transaction would serialize commits.
+//     (wake.go). A NOTIFY within a transaction would serialize commits. Messages about lent
+//     slots go the same way (messages.go), sealed under a key of the receiver (postbox.go):
+//     whoever may connect to the database can listen to a channel, and send there.
 //   - joined (joined.go) writes in a user's transaction, by the same statements through the
 //     user's driver. There NOTIFY is part of the transaction, unless that is switched off.
 //

@@ -21,9 +21,9 @@ const (
 // partitionLock is the advisory lock under which partitions are made.
 const partitionLock = 0x7061776d
 
-// Maintain makes the partitions of the coming days and deletes expired idempotency keys,
-// reservations and silent processes. It has to be called every hour, by any number of processes; Open calls it
-// too. Rows without a partition are stored in the one called audit_rest, so a Maintain that
+// Maintain makes the partitions of the coming days and deletes expired idempotency keys and
+// reservations, silent processes, and the keys of killed ones. It has to be called every hour, by
+// any number of processes; Open calls it too. Rows without a partition are stored in the one called audit_rest, so a Maintain that
 // was late or failed loses nothing.
 func (db *DB) Maintain(ctx context.Context) error {
 	if err := db.partitions(ctx); err != nil {
@@ -34,6 +34,9 @@ func (db *DB) Maintain(ctx context.Context) error {
 	}
 	if _, err := db.pool.Exec(ctx, "delete from reservation where expires_at <= "+clock); err != nil {
 		return queryError("forget expired reservations", err)
+	}
+	if _, err := db.pool.Exec(ctx, forgetPostboxes, postboxMemory.Microseconds()); err != nil {
+		return queryError("forget the keys of processes that were killed", err)
 	}
 	if err := db.forgetFeed(ctx); err != nil {
 		return err

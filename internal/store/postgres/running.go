@@ -168,6 +168,8 @@ type runningRows struct {
 	mu   sync.Mutex
 	of   map[rowkey.Job][]*runningRow // by job
 	gone []int64                      // rows to be deleted
+
+	partial map[int64]*runningRow // rows of other processes of which not all jobs are known yet
 }
 
 const maxRunning = 100_000 // watched jobs; above this number all are forgotten
@@ -234,6 +236,6 @@ func (db *DB) dropEnded(ctx context.Context) {
 func (r *runningRows) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gone = nil
+	r.gone, r.partial = nil, nil
 	clear(r.of)
 }

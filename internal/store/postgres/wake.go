@@ -32,20 +32,27 @@ var topics = store.Topics
 
 // A wire sends hints on a connection of its own, off the path of transactions.
 type wire struct {
-	db   *DB
-	bell chan struct{} // 1: something is pending
-	done chan struct{}
-	over chan struct{}
+	db     *DB
+	bell   chan struct{} // 1: something is pending
+	letter chan struct{} // 1: a letter is pending, which waits for no gap
+	done   chan struct{}
+	over   chan struct{}
 
 	mu      sync.Mutex
 	pending map[store.Topic]bool
 	steps   int // of the pending TopicWork
+	asks    int // of them
+
+	letters []letter
+	sent    uint64 // the number of the last letter
+
+	recipients map[string]recipient // only the goroutine of the wire uses it
 }
 
 func newWire(db *DB) *wire {
 	w := &wire{
-		db: db, bell: make(chan struct{}, 1), pending: map[store.Topic]bool{},
-		done: make(chan struct{}), over: make(chan struct{}),
+		db: db, bell: make(chan struct{}, 1), letter: make(chan struct{}, 1), pending: map[store.Topic]bool{},
+		done: make(chan struct{}), over: make(chan struct{}), recipients: map[string]recipient{},
 	}
 	go w.send()
 	return w
@@ -60,26 +67,49 @@ func (db *DB) Wake(steps int, topics ...store.Topic) {
 	}
 	w.steps += steps
 	w.mu.Unlock()
+	w.alert()
+}
+
+// Ask has the next hint of work ask for lent slots; see store.Wakeups.
+func (db *DB) Ask(slots int) {
+	db.wire.mu.Lock()
+	defer db.wire.mu.Unlock()
+	db.wire.asks += slots
+}
+
+func (w *wire) alert() {
 	select {
 	case w.bell <- struct{}{}:
 	default:
 	}
 }
 
-func (w *wire) take() []string {
+// A mailing is what is sent at once: the letters, in their order, and then the hints.
+type mailing struct {
+	letters []letter
+	hints   []string
+}
+
+// take returns what is pending.
+func (w *wire) take() *mailing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var payloads []string
+	m := &mailing{letters: w.letters}
+	w.letters = nil
 	for t := range w.pending {
 		from := w.db.handle
 		if t == store.TopicWork {
 			from = fmt.Sprintf("%s/%d/%d", from, rand.Uint32(), w.steps)
+			if w.asks > 0 && w.db.hears.Load() {
+				from += fmt.Sprint(asks, w.asks)
+			}
+			w.asks = 0
 		}
-		payloads = append(payloads, from+" "+string(t))
+		m.hints = append(m.hints, from+" "+string(t))
 	}
 	w.steps = 0
 	clear(w.pending)
-	return payloads
+	return m
 }
 
 // partingLimit bounds the sending of the last hints when the handle is closed: a command that
@@ -89,7 +119,7 @@ const partingLimit = time.Second
 // part sends the pending hints and disconnects.
 func (w *wire) part(conn *pgx.Conn) {
 	w.mu.Lock()
-	pending := len(w.pending) > 0
+	pending := len(w.pending)+len(w.letters) > 0
 	w.mu.Unlock()
 	if pending {
 		ctx, cancel := context.WithTimeout(context.Background(), partingLimit)
@@ -129,6 +159,7 @@ func (w *wire) send() {
 		before = took
 		select {
 		case <-w.done:
+		case <-w.letter:
 		case <-gap.C:
 		}
 	}
@@ -147,24 +178,46 @@ func pauseAfter(took, before time.Duration) time.Duration {
 func (w *wire) notify(ctx context.Context, conn *pgx.Conn) (_ *pgx.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wakeLimit)
 	defer cancel()
-	var payloads []string
+	var m *mailing
 	for known := conn != nil && !conn.IsClosed(); ; known = false {
 		if !known {
 			if conn, err = w.db.dial(ctx); err != nil {
 				return nil, err
 			}
 		}
-		if payloads == nil {
-			payloads = w.take()
+		if m == nil {
+			m = w.take()
 		}
-		if len(payloads) == 0 {
-			return conn, nil
-		}
-		_, err = conn.Exec(ctx, "select pg_notify($1, p) from unnest($2::text[]) p", w.db.channel, payloads)
+		err = w.post(ctx, conn, m)
 		if err == nil || !known || !conn.IsClosed() {
 			return conn, err
 		}
 	}
+}
+
+const notifyAll = "select pg_notify(c, p) from unnest($1::text[], $2::text[]) u(c, p)"
+
+// post sends a mailing in one statement. If the server does not accept it, the hints are sent alone.
+func (w *wire) post(ctx context.Context, conn *pgx.Conn, m *mailing) error {
+	channels, payloads, fault := w.sealed(ctx, conn, m.letters)
+	if fault == nil {
+		letters := len(channels)
+		for _, h := range m.hints {
+			channels, payloads = append(channels, w.db.channel), append(payloads, h)
+		}
+		if len(channels) > 0 {
+			_, fault = conn.Exec(ctx, notifyAll, channels, payloads)
+		}
+		if fault == nil || letters == 0 {
+			return fault
+		}
+	}
+	if conn.IsClosed() || len(m.hints) == 0 {
+		return fault
+	}
+	w.db.log.Debug("messages were dropped", "error", fault)
+	_, err := conn.Exec(ctx, "select pg_notify($1, p) from unnest($2::text[]) p", w.db.channel, m.hints)
+	return err
 }
 
 func (w *wire) stop() {
@@ -227,8 +280,9 @@ func (db *DB) Listen(ctx context.Context, f func(store.Hint)) error {
 		backoff = listenBackoffMin
 		log.Note(nil)
 	}
+	in := newInbox(db.log)
 	for again := false; ; again = true {
-		err := db.listen(ctx, again, connected, call)
+		err := db.listen(ctx, again, in, connected, call)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -245,15 +299,22 @@ func (db *DB) Listen(ctx context.Context, f func(store.Hint)) error {
 // Hears reports whether the connection that receives hints exists.
 func (db *DB) Hears() bool { return db.hears.Load() }
 
-// listen receives hints on one connection until it breaks.
-func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(store.Hint)) error {
+// listen receives hints and messages on one connection until it breaks. It hears once others can
+// read the key: only then do hints say that this process takes messages.
+func (db *DB) listen(ctx context.Context, again bool, in *inbox, connected func(), f func(store.Hint)) error {
 	defer db.hears.Store(false)
 	conn, err := db.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer hangUp(conn)
-	if _, err := conn.Exec(ctx, "listen "+pgx.Identifier{db.channel}.Sanitize()); err != nil {
+	own := postbox(db.handle)
+	for _, channel := range []string{own, db.channel} {
+		if _, err := conn.Exec(ctx, "listen "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	if in.seal, err = db.openPostbox(ctx); err != nil {
 		return err
 	}
 	connected()
@@ -268,22 +329,36 @@ func (db *DB) listen(ctx context.Context, again bool, connected func(), f func(s
 		if err != nil {
 			return err
 		}
-		if from, h, ok := parseHint(n.Payload); ok && from != db.handle {
+		if n.Channel == own {
+			if m, ok := in.receive(db, n.Payload); ok {
+				f(store.Hint{Topic: store.TopicMessages, Message: m})
+			}
+		} else if from, h, ok := parseHint(n.Payload); ok && from != db.handle {
 			f(h)
 		}
 	}
 }
 
-// parseHint reads what a wire has sent: its handle, perhaps with the numbers of a Hint behind it,
-// and the topic. Programs of versions without numbers take all before the space for a handle.
+// parseHint reads what a wire has sent: its handle, perhaps with the numbers of a Hint behind it and
+// the mark of those who take messages, and the topic. Programs of versions without numbers take all
+// before the space for a handle, and those without messages ignore the mark. Whoever may connect to
+// the database can send anything, so what has no handle is refused, and so is word of messages.
 func parseHint(payload string) (from string, h store.Hint, ok bool) {
 	from, topic, ok := strings.Cut(payload, " ")
-	h.Topic = store.Topic(topic)
 	from, numbers, numbered := strings.Cut(from, "/")
+	if !ok || !isHandle(from) || topic == string(store.TopicMessages) {
+		return "", store.Hint{}, false
+	}
+	h.Topic = store.Topic(topic)
 	if numbered {
-		if _, err := fmt.Sscanf(numbers, "%d/%d", &h.First, &h.Steps); err != nil {
+		switch n, _ := fmt.Sscanf(numbers, "%d/%d"+asks+"%d", &h.First, &h.Steps, &h.Asks); {
+		case n < 2:
 			h.First, h.Steps = 0, 0
+		case n == 3 && h.Asks > 0:
+			h.From = from
+		default:
+			h.Asks = 0
 		}
 	}
-	return from, h, ok
+	return from, h, true
 }

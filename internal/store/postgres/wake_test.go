@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,12 +61,22 @@ func TestHintsOfOtherVersions(t *testing.T) {
 		hint store.Hint
 		ok   bool
 	}{
-		"1a2b work":       {"1a2b", store.Hint{Topic: store.TopicWork}, true},
-		"1a2b/7/3 work":   {"1a2b", store.Hint{Topic: store.TopicWork, First: 7, Steps: 3}, true},
-		"1a2b/7/3/9 work": {"1a2b", store.Hint{Topic: store.TopicWork, First: 7, Steps: 3}, true},
-		"1a2b/x/3 work":   {"1a2b", store.Hint{Topic: store.TopicWork}, true},
-		"1a2b/7 work":     {"1a2b", store.Hint{Topic: store.TopicWork}, true},
-		"1a2b":            {"1a2b", store.Hint{}, false},
+		"1a2b work":                              {"1a2b", store.Hint{Topic: store.TopicWork}, true},
+		"1a2b/7/3 work":                          {"1a2b", store.Hint{Topic: store.TopicWork, First: 7, Steps: 3}, true},
+		"1a2b/7/3/9 work":                        {"1a2b", store.Hint{Topic: store.TopicWork, First: 7, Steps: 3}, true},
+		"1a2b/7/3/m2 work":                       {"1a2b", store.Hint{Topic: store.TopicWork, First: 7, Steps: 3, From: "1a2b", Asks: 2}, true},
+		"1a2b/7/3/m work":                        {"1a2b", store.Hint{Topic: store.TopicWork, First: 7, Steps: 3}, true},
+		"1a2b/7/3/m-2 work":                      {"1a2b", store.Hint{Topic: store.TopicWork, First: 7, Steps: 3}, true},
+		"1a2b/x/3 work":                          {"1a2b", store.Hint{Topic: store.TopicWork}, true},
+		"1a2b/7 work":                            {"1a2b", store.Hint{Topic: store.TopicWork}, true},
+		"1a2b":                                   {"", store.Hint{}, false},
+		"tx work":                                {"tx", store.Hint{Topic: store.TopicWork}, true},
+		"1a2b messages":                          {"", store.Hint{}, false},
+		"1A2B/7/3/m2 work":                       {"", store.Hint{}, false},
+		"\xff/7/3/m2 work":                       {"", store.Hint{}, false},
+		"a\x00/7/3/m work":                       {"", store.Hint{}, false},
+		" work":                                  {"", store.Hint{}, false},
+		strings.Repeat("a", 14) + "/7/3/m2 work": {"", store.Hint{}, false},
 	} {
 		from, hint, ok := parseHint(payload)
 		if from != want.from || hint != want.hint || ok != want.ok {

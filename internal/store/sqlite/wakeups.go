@@ -95,6 +95,12 @@ func runtimeDir() string {
 // topics woken until then, and without the steps: commits follow each other anyway.
 func (db *DB) Wake(_ int, topics ...store.Topic) { db.wakeups.wake(topics) }
 
+// Ask does nothing: on a file no process takes messages.
+func (db *DB) Ask(int) {}
+
+// Send does nothing.
+func (db *DB) Send(string, *store.Message) {}
+
 func (w *wakeups) wake(topics []store.Topic) {
 	if w.dir == "" || len(topics) == 0 {
 		return
