@@ -143,7 +143,7 @@ func newAuditExport(a *app) *cobra.Command {
 
 // withTrails passes a client to f, with the id of the named job, or the zero id.
 func (a *app) withTrails(ctx context.Context, args []string, f func(cl *client.Client, job pawl.ID) error) error {
-	return a.with(ctx, func(cl *client.Client) error {
+	return a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		if len(args) == 0 {
 			return f(cl, pawl.ID{})
 		}
@@ -181,7 +181,7 @@ func newAuditCheckpoint(a *app) *cobra.Command {
 }
 
 func (a *app) checkpoint(ctx context.Context, path string) error {
-	return a.with(ctx, func(cl *client.Client) error {
+	return a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		if path == "" {
 			_, err := cl.Audit.Checkpoint(ctx, a.stdout, "")
 			return err
@@ -262,7 +262,7 @@ func (a *app) compareServer(ctx context.Context, c *trail.Comparer, form string)
 	}
 	defer os.Remove(is.Name())
 	defer is.Close()
-	err = a.with(ctx, func(cl *client.Client) error {
+	err = a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		_, err := cl.Audit.Checkpoint(ctx, is, "")
 		return err
 	})

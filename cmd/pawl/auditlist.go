@@ -70,7 +70,7 @@ func (a *app) auditList(ctx context.Context, l *auditList, asJSON bool) error {
 	}
 	list := console.Moves(a.stdout, asJSON, a.outZone())
 	shown := 0
-	err := a.with(ctx, func(cl *client.Client) error {
+	err := a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		return cl.Audit.List(ctx, l.query, func(m *pawl.Move) error {
 			if err := list.Add(m); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -126,6 +127,8 @@ type ledger struct {
 	engine   *engine.Engine
 	client   *client.Client // of the engine
 	database database
+	file     *durable.Presence // of the database; nil on PostgreSQL
+	leave    func(error)       // ends this process at once
 }
 
 // openLedger opens the database and starts an engine on it. The caller closes it. A passive
@@ -145,13 +148,19 @@ func (a *app) openEngine(ctx context.Context, c engine.Config) (_ *ledger, err e
 	if err != nil {
 		return nil, err
 	}
+	var file *durable.Presence
+	if db.Folder() != "" {
+		if file, err = durable.Seen(db.Path); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	c.Store, c.Log = s, a.log
 	c.Lanes = db.Lanes()
 	e, err := engine.Open(c)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &ledger{store: s, engine: e, client: a.client(e), database: db}, nil
+	return &ledger{store: s, engine: e, client: a.client(e), database: db, file: file, leave: func(err error) { a.exit(complain(a.stderr, err)) }}, nil
 }
 
 // client returns a client of an engine that acts for the user of this command.
@@ -175,18 +184,42 @@ func (a *app) onLedger(ctx context.Context, passive bool, f func(context.Context
 	return l.while(ctx, func(ctx context.Context) error { return f(ctx, l) })
 }
 
+// goneLimit is how long the work may take to stop once the file of the database is gone: each commit of it is
+// lost.
+const goneLimit = 3 * time.Second
+
 // while runs f as long as the file of the database is there.
 func (l *ledger) while(ctx context.Context, f func(context.Context) error) error {
-	if l.database.Folder() == "" {
+	if l.file == nil {
 		return f(ctx)
 	}
-	return durable.While(ctx, f, l.database.Path)
+	err := l.file.While(ctx, func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, func() {
+			if gone := durable.Gone(ctx); gone != nil {
+				time.AfterFunc(goneLimit, func() { l.leave(l.unrestored(gone)) })
+			}
+		})()
+		return f(ctx)
+	})
+	if gone := (*durable.GoneError)(nil); errors.As(err, &gone) {
+		return l.unrestored(gone)
+	}
+	return err
 }
 
-// with calls f with a client of the server, or of an existing database.
-func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
+// unrestored returns the error with the hint how to put a file into the place of the one that is gone.
+func (l *ledger) unrestored(gone *durable.GoneError) error {
+	hinted := *gone
+	log, index := console.Shell(l.database.Path+"-wal"), console.Shell(l.database.Path+"-shm")
+	hinted.Hint = "before another file is in its place, and before anything starts on it: rm -f " + log + " " + index
+	return &hinted
+}
+
+// with calls f with a client of the server, or of an existing database. The context of f ends, and there is a
+// *durable.GoneError, if the file of that is gone.
+func (a *app) with(ctx context.Context, f func(context.Context, *client.Client) error) error {
 	if a.server != "" {
-		return a.onServer(ctx, f)
+		return a.withNew(ctx, f)
 	}
 	if err := a.existing(); err != nil {
 		return err
@@ -195,11 +228,11 @@ func (a *app) with(ctx context.Context, f func(*client.Client) error) error {
 }
 
 // withNew is with for commands that may create the database.
-func (a *app) withNew(ctx context.Context, f func(*client.Client) error) error {
+func (a *app) withNew(ctx context.Context, f func(context.Context, *client.Client) error) error {
 	if a.server != "" {
-		return a.onServer(ctx, f)
+		return a.onServer(ctx, func(cl *client.Client) error { return f(ctx, cl) })
 	}
-	return a.onLedger(ctx, true, func(_ context.Context, l *ledger) error { return f(l.client) })
+	return a.onLedger(ctx, true, func(ctx context.Context, l *ledger) error { return f(ctx, l.client) })
 }
 
 // A workdir says where submitted jobs have their folders, and how long these are kept.

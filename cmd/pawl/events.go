@@ -59,7 +59,7 @@ func (a *app) events(ctx context.Context, q eventsQuery, asJSON bool) error {
 	if q.most < 0 {
 		return usage("", "--limit %d: want 1 or more, or 0 for no limit", q.most)
 	}
-	return a.with(ctx, func(cl *client.Client) error {
+	return a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		f := client.EventFilter{Machines: q.machines, After: q.after, AllWorkspaces: q.all}
 		for _, event := range q.events {
 			f.Events = append(f.Events, machine.Event(event))

@@ -69,7 +69,7 @@ func showList[T any](a *app, form string, list []T, what string, rows func([]T) 
 // on runs f on the server or an existing database, with the arguments of a command.
 func (a *app) on(f func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		return a.with(c.Context(), func(cl *client.Client) error { return f(c.Context(), cl, args) })
+		return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error { return f(ctx, cl, args) })
 	}
 }
 
@@ -181,8 +181,8 @@ func (a *app) completed(c *cobra.Command, begun string, list func(ctx context.Co
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var words []string
-	err := a.with(c.Context(), func(cl *client.Client) error {
-		return list(c.Context(), cl, func(word, about string) {
+	err := a.with(c.Context(), func(ctx context.Context, cl *client.Client) error {
+		return list(ctx, cl, func(word, about string) {
 			if strings.HasPrefix(word, begun) {
 				words = append(words, word+"\t"+about)
 			}

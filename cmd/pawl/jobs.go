@@ -114,7 +114,7 @@ func badStatus(word string) error {
 }
 
 func (a *app) jobs(ctx context.Context, q pawl.JobQuery, form string) error {
-	return a.with(ctx, func(cl *client.Client) error {
+	return a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		jobs, err := cl.Jobs.List(ctx, q)
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func (a *app) stuck(ctx context.Context, q pawl.JobQuery, still time.Duration, f
 	if i := slices.IndexFunc(q.Statuses, lifecycle.Job.Ended); i >= 0 {
 		return usage("", "--status %s: a job that has ended is not stuck", q.Statuses[i])
 	}
-	return a.with(ctx, func(cl *client.Client) error {
+	return a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		jobs, err := cl.Inspect.Stuck(ctx, q, still)
 		if err != nil {
 			return err

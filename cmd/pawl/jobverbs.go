@@ -169,7 +169,7 @@ func (a *app) planAgainst(ctx context.Context, def *workflow.Definition, against
 	if form == "mermaid" {
 		return usage("", "--against goes with -o text and -o json only")
 	}
-	return a.with(ctx, func(cl *client.Client) error {
+	return a.with(ctx, func(ctx context.Context, cl *client.Client) error {
 		p, err := cl.Workflows.PlanMoves(ctx, def)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/signals"
 )
 
@@ -70,7 +72,11 @@ func (p *process) execute(ctx context.Context) (err error) {
 	root := newRoot(a)
 	addCompletion(root)
 	root.SetArgs(p.args)
-	return root.ExecuteContext(ctx)
+	err = root.ExecuteContext(ctx)
+	if gone := (*durable.GoneError)(nil); errors.As(err, &gone) && gone.Ending != nil && !isExit(gone.Ending) {
+		a.log.Warn("stopping failed after files were gone", "error", gone.Ending)
+	}
+	return err
 }
 
 // colours reports whether talk may be coloured.

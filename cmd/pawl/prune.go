@@ -41,8 +41,8 @@ func newPrune(a *app) *cobra.Command {
 			if reason == "" {
 				reason = "older than " + older.String()
 			}
-			return a.with(c.Context(), func(cl *client.Client) error {
-				return a.prune(c.Context(), cl, time.Duration(older), dry, reason, form)
+			return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error {
+				return a.prune(ctx, cl, time.Duration(older), dry, reason, form)
 			})
 		},
 	}

@@ -77,7 +77,7 @@ func (a *app) setQuotas(ctx context.Context, reason string, set ...pawl.Quota) e
 	for i := range set {
 		set[i].Workspace = a.workspace
 	}
-	return a.withNew(ctx, func(cl *client.Client) error {
+	return a.withNew(ctx, func(ctx context.Context, cl *client.Client) error {
 		if err := cl.Queues.Limit(ctx, set, a.change(reason)); err != nil {
 			return err
 		}

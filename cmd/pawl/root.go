@@ -75,8 +75,9 @@ Times on a terminal are local, or in UTC with --utc. In files and pipes, in JSON
 sentences of "pawl job why" they are in UTC.
 
 Exit codes: 0 ok, 1 failed (the job or the check), 2 usage or invalid input, 3 not found,
-4 not allowed, 5 conflict, 6 busy or unavailable, 124 the job timed out, 130 interrupted; "pawl
-crew" has more. Data goes to stdout, messages to stderr.`
+4 not allowed, 5 conflict, 6 busy or unavailable, 11 a file or folder on which the process
+works is gone, 124 the job timed out, 130 interrupted; "pawl crew" has more. Data goes to
+stdout, messages to stderr.`
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{

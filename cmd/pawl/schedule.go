@@ -173,7 +173,7 @@ const addedTimes = 3
 
 // putSchedule adds or changes a schedule, and shows it.
 func (a *app) putSchedule(ctx context.Context, f *scheduleFlags, planned func(*client.Client) (pawl.SchedulePlan, error), replace bool) error {
-	return a.withNew(ctx, func(cl *client.Client) error {
+	return a.withNew(ctx, func(ctx context.Context, cl *client.Client) error {
 		plan, err := planned(cl)
 		if err != nil {
 			return err
@@ -314,14 +314,14 @@ func newScheduleShow(a *app) *cobra.Command {
 			if err := inRange("--next", next, 0, maxTimes); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(cl *client.Client) error {
-				v, err := cl.Schedules.Get(c.Context(), args[0], next)
+			return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error {
+				v, err := cl.Schedules.Get(ctx, args[0], next)
 				if err != nil {
 					return err
 				}
 				moves := []pawl.Transition{}
 				last := &console.Tail[pawl.Transition]{Limit: limit, F: func(t *pawl.Transition) error { moves = append(moves, *t); return nil }}
-				if err := cl.Schedules.History(c.Context(), args[0], last.Add); err != nil {
+				if err := cl.Schedules.History(ctx, args[0], last.Add); err != nil {
 					return err
 				}
 				if err := last.End(); err != nil {
@@ -331,7 +331,7 @@ func newScheduleShow(a *app) *cobra.Command {
 					if err := console.Schedule(a.stdout, v, moves, a.outZone()); err != nil {
 						return err
 					}
-					return a.hintUnfollowed(c.Context(), cl)
+					return a.hintUnfollowed(ctx, cl)
 				})
 			})
 		},

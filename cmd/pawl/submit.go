@@ -95,7 +95,7 @@ func (a *app) submit(ctx context.Context, what string, f *submitFlags) (err erro
 			return err
 		}
 	}
-	return a.withNew(ctx, func(cl *client.Client) error {
+	return a.withNew(ctx, func(ctx context.Context, cl *client.Client) error {
 		if !file {
 			if sub, err = a.ofName(ctx, cl, what, &f.inputs); err != nil {
 				return err

@@ -75,7 +75,9 @@ func newTokenCreate(a *app) *cobra.Command {
 			if expires != 0 {
 				plan.ExpiresAt = pawl.Timestamp(pawl.Micros(time.Now().Add(time.Duration(expires))))
 			}
-			return a.withNew(c.Context(), func(cl *client.Client) error { return a.createToken(c.Context(), cl, plan, reason, out, form) })
+			return a.withNew(c.Context(), func(ctx context.Context, cl *client.Client) error {
+				return a.createToken(ctx, cl, plan, reason, out, form)
+			})
 		},
 	}
 	c.Flags().StringArrayVar(&roles, "role", nil, "what it may do: viewer, operator, admin or worker; may be repeated")

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/console"
 	"github.com/pawl-dev/pawl/internal/document"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -152,6 +153,7 @@ const (
 	codeNotAllowed  = 4
 	codeConflict    = 5
 	codeUnavailable = 6
+	codeGone        = 11 // 7 to 10 are those of crews
 	codeTimedOut    = 124
 	codeInterrupted = 130
 )
@@ -179,11 +181,14 @@ func isExit(err error) bool {
 // codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	var e exit
+	var gone *durable.GoneError
 	switch {
 	case err == nil:
 		return codeOK
 	case errors.As(err, &e):
 		return e.code
+	case errors.As(err, &gone):
+		return codeGone
 	case errors.Is(err, store.ErrNotFound):
 		return codeNotFound
 	}

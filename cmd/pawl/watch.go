@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/internal/console"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/internal/inspect"
 	"github.com/pawl-dev/pawl/internal/sleep"
 	"github.com/pawl-dev/pawl/lifecycle"
@@ -48,7 +49,7 @@ func newWatch(a *app) *cobra.Command {
 			}
 			if len(args) == 0 {
 				q.Workspace = a.workspace
-				return a.with(c.Context(), func(cl *client.Client) error { return a.watchJobs(c.Context(), cl, q, form) })
+				return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error { return a.watchJobs(ctx, cl, q, form) })
 			}
 			for _, name := range []string{"workflow", "limit"} {
 				if c.Flags().Changed(name) {
@@ -88,7 +89,7 @@ func (a *app) watchJob(ctx context.Context, cl *client.Client, id pawl.ID, form 
 func (a *app) followed(ctx context.Context, cl *client.Client, id pawl.ID, f console.Follower, most time.Duration) (v *pawl.JobView, err error) {
 	defer func() {
 		f.Close()
-		if ctx.Err() != nil || pawl.KindOf(err) == pawl.Unavailable {
+		if durable.Gone(ctx) == nil && (ctx.Err() != nil || pawl.KindOf(err) == pawl.Unavailable) {
 			console.Say(a.stderr, "hint", fmt.Sprintf("the job continues; see it with: pawl job show %s%s", id.Public(pawl.JobPrefix), a.given))
 		}
 		if ctx.Err() != nil {

@@ -95,7 +95,7 @@ func newWebhookCreate(a *app) *cobra.Command {
 		Example: "  pawl webhook create alerts https://example.com/pawl --machine job --event error\n  pawl webhook create all http://127.0.0.1:8080/ --out all.secret",
 		Args:    want(2, 2, "a NAME and a URL"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withNew(c.Context(), func(cl *client.Client) error {
+			return a.withNew(c.Context(), func(ctx context.Context, cl *client.Client) error {
 				p := pawl.WebhookPlan{Name: args[0], Workspace: a.workspace, WebhookTarget: pawl.WebhookTarget{URL: args[1]}}
 				if everywhere {
 					p.Workspace = ""
@@ -105,7 +105,7 @@ func newWebhookCreate(a *app) *cobra.Command {
 				}
 				var w pawl.NewWebhook
 				return a.withSecret(secret{"webhook " + p.Name, &w.ID, &w.Secret, &w}, out, form, func() (err error) {
-					w, err = cl.Webhooks.Create(c.Context(), p, a.change(reason))
+					w, err = cl.Webhooks.Create(ctx, p, a.change(reason))
 					return err
 				})
 			})

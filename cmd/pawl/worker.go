@@ -110,8 +110,8 @@ func newWorkerList(a *app) *cobra.Command {
 			if all {
 				q.Statuses = lifecycle.Worker.States
 			}
-			return a.with(c.Context(), func(cl *client.Client) error {
-				workers, err := cl.Workers.List(c.Context(), q)
+			return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error {
+				workers, err := cl.Workers.List(ctx, q)
 				if err != nil {
 					return err
 				}
@@ -219,7 +219,7 @@ func (v *workerVerb) bind(a *app, c *cobra.Command) *cobra.Command {
 		if err := v.check(c, args); err != nil {
 			return err
 		}
-		return a.with(c.Context(), func(cl *client.Client) error { return v.apply(c.Context(), a, cl, args) })
+		return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error { return v.apply(ctx, a, cl, args) })
 	}
 	c.Flags().BoolVar(&v.all, "all", false, "every worker of the workspace whose state allows it")
 	bindReason(c, &v.reason)

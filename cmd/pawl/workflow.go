@@ -80,7 +80,7 @@ func (a *app) register(ctx context.Context, paths []string, reason, form string)
 	}); err != nil {
 		return err
 	}
-	return a.withNew(ctx, func(cl *client.Client) error {
+	return a.withNew(ctx, func(ctx context.Context, cl *client.Client) error {
 		list := make([]*inspect.Registered, 0, len(defs))
 		for i, def := range defs {
 			v, made, err := cl.Workflows.Register(ctx, def, dirs[i], a.change(reason))
@@ -112,9 +112,9 @@ func newWorkflowList(a *app) *cobra.Command {
 		Example: "  pawl workflow list\n  pawl workflow list -o json",
 		Args:    want(0, 0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), func(cl *client.Client) error {
-				n, err := a.listVersions(c.Context(), cl, form, func(f func(*pawl.Version) error) error {
-					return cl.Workflows.List(c.Context(), f)
+			return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error {
+				n, err := a.listVersions(ctx, cl, form, func(f func(*pawl.Version) error) error {
+					return cl.Workflows.List(ctx, f)
 				})
 				if err == nil && n == 0 && form == formText {
 					fmt.Fprintln(a.stderr, "no workflow is registered in workspace "+a.workspace)
@@ -142,9 +142,9 @@ func newWorkflowVersions(a *app) *cobra.Command {
 			if version != 0 {
 				return usage("show one version with: pawl workflow show "+args[0], "%s: want a NAME, without a version", args[0])
 			}
-			return a.with(c.Context(), func(cl *client.Client) error {
-				_, err := a.listVersions(c.Context(), cl, form, func(f func(*pawl.Version) error) error {
-					return cl.Workflows.Versions(c.Context(), name, f)
+			return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error {
+				_, err := a.listVersions(ctx, cl, form, func(f func(*pawl.Version) error) error {
+					return cl.Workflows.Versions(ctx, name, f)
 				})
 				return err
 			})
@@ -165,8 +165,8 @@ func newWorkflowShow(a *app) *cobra.Command {
 			if err := oneOf("output", form, formText, "mermaid", formJSON); err != nil {
 				return err
 			}
-			return a.with(c.Context(), func(cl *client.Client) error {
-				v, def, err := cl.Workflows.Get(c.Context(), args[0])
+			return a.with(c.Context(), func(ctx context.Context, cl *client.Client) error {
+				v, def, err := cl.Workflows.Get(ctx, args[0])
 				switch {
 				case err != nil:
 					return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/worker"
 )
 
@@ -49,16 +50,21 @@ func (k *Work) Run(ctx context.Context, started func(id string)) error {
 	case <-ctx.Done():
 	case <-w.Over():
 	}
-	err = k.drain(w)
+	err = k.drain(ctx, w)
 	fmt.Fprintf(k.Out, "worker %s has stopped\n", w.ID())
 	return err
 }
 
-// drain lets running steps end within the limit, or until a second signal arrives.
-func (k *Work) drain(w *worker.Worker) error {
-	over, cancel := context.WithTimeout(context.Background(), k.Drain)
+// drain lets running steps end within the limit, or until a second signal arrives. If ctx has ended since the
+// database is gone it interrupts them: their results would be lost.
+func (k *Work) drain(ctx context.Context, w *worker.Worker) error {
+	limit := k.Drain
+	if durable.Gone(ctx) != nil {
+		limit = 0
+	}
+	over, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if k.Drain > 0 && !isClosed(w.Over()) {
+	if limit > 0 && !isClosed(w.Over()) {
 		hurried, stop := k.Hurried()
 		defer stop()
 		context.AfterFunc(hurried, func() {
@@ -67,7 +73,7 @@ func (k *Work) drain(w *worker.Worker) error {
 			}
 			cancel()
 		})
-		fmt.Fprintf(k.Out, "worker %s claims nothing more; running steps may take %s to end; Ctrl-C again interrupts them\n", w.ID(), k.Drain)
+		fmt.Fprintf(k.Out, "worker %s claims nothing more; running steps may take %s to end; Ctrl-C again interrupts them\n", w.ID(), limit)
 	}
 	return w.Drain(over)
 }

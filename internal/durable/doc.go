@@ -23,7 +23,8 @@
 //
 // # Files that go
 //
-// An open file hides that it was removed. A process that works on files ends when they are gone: [While].
+// An open file hides that it was removed. A process that works on files ends when they are gone: [While]. A
+// file counts as gone after three looks in a row, a second apart, that do not find it.
 //
 // # Tests
 //

@@ -5,30 +5,42 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 )
 
-// LookEvery is how often a Presence is checked while something depends on it.
-const LookEvery = time.Second
+const (
+	lookEvery = time.Second // how often a Presence is checked while something depends on it
+	losses    = 3           // checks in a row that find a loss before it counts: a rename may be under way
+)
 
 // A GoneError says that a file or folder that a process works on was removed, or that another one is in
 // its place. It is of kind Unavailable.
 type GoneError struct {
 	Path     string
 	Replaced bool
+	Hint     string // what to do about it, or empty
+	Ending   error  // what the work returned once its context had ended, if not the error of that
 }
 
 func (e *GoneError) Error() string { return e.Unwrap().Error() }
 
 func (e *GoneError) Unwrap() error {
+	what := "removed"
 	if e.Replaced {
-		return pawl.Errorf(pawl.Unavailable, "%s was replaced by another one while this process worked on it", e.Path)
+		what = "replaced by another one"
 	}
-	return pawl.Errorf(pawl.Unavailable, "%s was removed while this process worked on it", e.Path)
+	err := pawl.Errorf(pawl.Unavailable, "%s was %s while this process worked on it", e.Path, what)
+	err.Hint = e.Hint
+	return err
+}
+
+// Gone returns the GoneError for which ctx has ended, or nil.
+func Gone(ctx context.Context) (gone *GoneError) {
+	errors.As(context.Cause(ctx), &gone)
+	return gone
 }
 
 // A Presence is the files and folders that a process works on. Its open files would hide that they are gone:
@@ -36,14 +48,24 @@ func (e *GoneError) Unwrap() error {
 type Presence struct {
 	paths []string
 	seen  []os.FileInfo
+	open  []*os.File
 }
 
-// Seen returns the presence of the files and folders that are at the paths now.
+// Seen returns the presence of the files and folders that are at the paths now. The caller closes it, and
+// has the files open meanwhile: another file could have the inode of one that is removed and closed. Folders
+// are kept open here. Files are not, since closing one releases the POSIX locks that SQLite has on it.
 func Seen(paths ...string) (*Presence, error) {
 	p := &Presence{paths: paths}
 	for _, path := range paths {
 		info, err := os.Stat(path)
+		if err == nil && info.IsDir() {
+			if f, fault := os.Open(path); fault == nil { // one that cannot be read is compared all the same
+				p.open = append(p.open, f)
+				info, err = f.Stat()
+			}
+		}
 		if err != nil {
+			p.Close()
 			return nil, err
 		}
 		p.seen = append(p.seen, info)
@@ -51,9 +73,17 @@ func Seen(paths ...string) (*Presence, error) {
 	return p, nil
 }
 
-// Err returns a GoneError if one is gone, or another one is in its place. What cannot be found out counts as
+// Close ends the presence. It may be called twice.
+func (p *Presence) Close() {
+	for _, f := range p.open {
+		_ = f.Close() // it was only read
+	}
+	p.open = nil
+}
+
+// loss returns a GoneError if one is gone, or another one is in its place. What cannot be found out counts as
 // there.
-func (p *Presence) Err() error {
+func (p *Presence) loss() error {
 	for i, path := range p.paths {
 		switch info, err := os.Stat(path); {
 		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
@@ -65,37 +95,57 @@ func (p *Presence) Err() error {
 	return nil
 }
 
-// Lost waits until something is gone, and returns the GoneError; or nil once ctx has ended.
-func (p *Presence) Lost(ctx context.Context) error {
-	tick := time.NewTicker(LookEvery)
+// Watch calls changed with a GoneError once something is gone, and with nil once the same is back, until ctx
+// ends. It may return late if the file system hangs, and calls nothing then.
+func (p *Presence) Watch(ctx context.Context, changed func(error)) {
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
+	for lost := 0; ; {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
-			if err := p.Err(); err != nil {
-				return err
+		}
+		err := p.loss()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			if lost++; lost == losses {
+				changed(err)
 			}
+		case lost >= losses:
+			changed(nil)
+			fallthrough
+		default:
+			lost = 0
 		}
 	}
 }
 
-// While runs f as long as the files and folders at the paths are those that are there now. Once one is gone
-// the context of f ends, with the GoneError as its cause, which While returns instead of what f does.
+// While runs f as long as the files and folders are those that were seen. Once one is gone the context of f
+// ends, with the GoneError as its cause, which While returns instead of what f does.
+func (p *Presence) While(ctx context.Context, f func(context.Context) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	go p.Watch(ctx, end) // not waited for: its file system may hang
+	err := f(ctx)
+	end(nil)
+	if gone := Gone(ctx); gone != nil {
+		if !errors.Is(err, context.Canceled) {
+			gone.Ending = err
+		}
+		return gone
+	}
+	return err
+}
+
+// While runs f as long as the files and folders at the paths are those that are there now; see
+// [Presence.While].
 func While(ctx context.Context, f func(context.Context) error, paths ...string) error {
 	p, err := Seen(paths...)
 	if err != nil {
 		return err
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { end(p.Lost(ctx)) })
-	err = f(ctx)
-	end(nil)
-	watching.Wait()
-	if gone := (*GoneError)(nil); errors.As(context.Cause(ctx), &gone) {
-		return gone
-	}
-	return err
+	defer p.Close()
+	return p.While(ctx, f)
 }

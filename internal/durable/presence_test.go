@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/durable"
@@ -51,8 +53,8 @@ func TestWhile(t *testing.T) {
 				<-ctx.Done()
 				return errors.New("a consequence")
 			}, dir, file)
-			if gone := (*durable.GoneError)(nil); !errors.As(err, &gone) || pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%v, want a GoneError of kind Unavailable that says %q", err, tt.says)
+			if gone := (*durable.GoneError)(nil); !errors.As(err, &gone) || pawl.KindOf(err) != pawl.Unavailable || !strings.Contains(err.Error(), tt.says) || gone.Ending == nil {
+				t.Errorf("%v, want a GoneError of kind Unavailable that says %q, and how the work ended", err, tt.says)
 			}
 		})
 	}
@@ -68,4 +70,54 @@ func TestWhileAllIsThere(t *testing.T) {
 	if err := durable.While(t.Context(), func(context.Context) error { t.Error("it was run"); return nil }, "/nonexistent/folder"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a folder: %v", err)
 	}
+}
+
+// TestWatch takes nothing for gone that is away for two looks, nor for back what is another folder.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "dir")
+		do := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		do(os.Mkdir(dir, 0o700))
+		p, err := durable.Seen(dir)
+		do(err)
+		defer p.Close()
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		var changes []error
+		go p.Watch(ctx, func(err error) { changes = append(changes, err) })
+		look := func(times, want int) {
+			t.Helper()
+			time.Sleep(time.Duration(times) * time.Second)
+			synctest.Wait()
+			if len(changes) != want {
+				t.Fatalf("changes %v, want %d", changes, want)
+			}
+		}
+		time.Sleep(time.Second / 2) // between two looks from here on
+		for range 2 {
+			do(os.Rename(dir, dir+".away"))
+			look(2, 0)
+			do(os.Rename(dir+".away", dir))
+			look(1, 0)
+		}
+		do(os.Rename(dir, dir+".away"))
+		look(3, 1)
+		do(os.Mkdir(dir, 0o700))
+		look(5, 1)
+		do(os.Remove(dir))
+		do(os.Rename(dir+".away", dir))
+		look(1, 2)
+		do(os.Remove(dir))
+		do(os.Mkdir(dir, 0o700)) // which may not get the number of the one that is removed
+		look(3, 3)
+		gone := (*durable.GoneError)(nil)
+		if !errors.As(changes[0], &gone) || gone.Replaced || changes[1] != nil || !errors.As(changes[2], &gone) || !gone.Replaced {
+			t.Errorf("changes %v, want removed, back, replaced", changes)
+		}
+	})
 }

@@ -132,6 +132,7 @@ func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *contro
 	if err != nil {
 		return supervisor.Report{}, err
 	}
+	defer state.Close()
 	if _, err := s.Apply(ctx, f, c); err != nil {
 		return supervisor.Report{}, err
 	}
@@ -149,7 +150,7 @@ func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *contro
 	if watch {
 		beside.Go(func() { s.watch(kept) })
 	}
-	beside.Go(func() { s.lose(state.Lost(kept)) })
+	go state.Watch(kept, s.lose) // not waited for: its file system may hang
 	defer s.draw()()
 	defer s.hurrying(ctx, hurried, stop)()
 	report, err := s.Run(kept)
@@ -160,14 +161,15 @@ func (s *Supervision) Keep(ctx, hurried context.Context, f *spec.File, l *contro
 	return report, err
 }
 
-// lose notes that the folder of logs and history is gone, if it is.
+// lose notes that the folder of logs and history is gone, or, for nil, that it is back.
 func (s *Supervision) lose(err error) {
-	if err == nil {
-		return
-	}
 	s.mu.Lock()
 	s.lost = err
 	s.mu.Unlock()
+	if err == nil {
+		s.Log.Warn("the folder of logs and history is back")
+		return
+	}
 	s.Log.Error("logs and history are lost; the programs go on, and the next supervisor keeps a new history", "error", err)
 }
 

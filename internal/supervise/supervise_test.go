@@ -107,7 +107,7 @@ func TestKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Name = f.Name
+	s.Name, s.Log = f.Name, slog.New(slog.NewTextHandler(s.Out, nil))
 	state := filepath.Join(t.TempDir(), "state")
 	s.State = state
 	journal, err := OpenJournal(state)
@@ -152,6 +152,20 @@ func TestKeep(t *testing.T) {
 		t.Errorf("the old file again: %v, %v", d, err)
 	}
 	out.await(t, "is as it was before\n")
+	if err := os.Rename(state, state+".away"); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, "logs and history are lost")
+	if reasons := s.Unready(ctx); len(reasons) != 1 || !strings.Contains(reasons[0], "was removed") {
+		t.Errorf("without its folder: unready: %q", reasons)
+	}
+	if err := os.Rename(state+".away", state); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, "the folder of logs and history is back")
+	if reasons := s.Unready(ctx); len(reasons) > 0 {
+		t.Errorf("with its folder: unready: %q", reasons)
+	}
 	stop()
 	if r := <-ended; len(r.Left) > 0 {
 		t.Errorf("left: %+v", r.Left)
