@@ -23,8 +23,8 @@ func (c *Crew) end(ctx context.Context, m *Member) error {
 }
 
 // endTime is how long a runner may take to see that an assignment is over, and to end its program and what that
-// has started.
-const endTime = lookEvery + stopGrace + 10*time.Second
+// has started. The engine waits no longer than decide.CancelGrace for a canceled step.
+const endTime = lookEvery + stopGrace + 2*time.Second
 
 // Ended waits until nothing of the program of an assignment that is over runs any more. What its runner has not
 // ended in time, or has left because it was killed, is killed.

@@ -31,8 +31,8 @@ type Program struct {
 const (
 	beatEvery = 30 * time.Second // C4
 	lookEvery = time.Second      // whether the assignment is over
-	stopGrace = 10 * time.Second
-	runLog    = 64 << 20 // bytes of stdout, and of stderr, before the file is rotated once
+	stopGrace = 5 * time.Second  // less than an engine gives to a canceled step, see endTime
+	runLog    = 64 << 20         // bytes of stdout, and of stderr, before the file is rotated once
 )
 
 // A runRecord is what run.json has of a program.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/decide"
 	"github.com/pawl-dev/pawl/internal/durable"
 	"github.com/pawl-dev/pawl/lifecycle"
 )
@@ -410,6 +411,38 @@ func TestLostFolders(t *testing.T) {
 				t.Errorf("process %d still runs, %v", pid, err)
 			}
 		})
+	}
+}
+
+// TestEndedInTime: a canceled step of a crew is not given up while the program of the member is ended (T1).
+func TestEndedInTime(t *testing.T) {
+	t.Parallel()
+	if endTime >= decide.CancelGrace {
+		t.Errorf("a program may take %s to end, and a canceled step %s", endTime, decide.CancelGrace)
+	}
+	c := newCamp(t, "auth")
+	if _, err := c.Assign(t.Context(), "auth", Task{ID: "t1", Target: "main"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	begun := filepath.Join(t.TempDir(), "begun")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(t.Context(), "auth", script("trap '' TERM; : >"+begun+"; while :; do sleep 0.01; done"), ann, nil)
+		ended <- err
+	}()
+	wait(t, func() bool { _, err := os.Stat(begun); return err == nil })
+	m, err := c.Cancel(t.Context(), "auth", ann)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ended(t.Context(), m); err != nil {
+		t.Error(err)
+	}
+	if run, err := c.RunOf("auth", m.Epoch); err != nil || run.Tree {
+		t.Errorf("its program ignores SIGTERM, and runs: %+v, %v", run, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

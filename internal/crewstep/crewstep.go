@@ -264,8 +264,9 @@ func (s *step) landed(ctx context.Context, m *crew.Member, a *crew.Assignment) (
 	return &Output{Member: m.ID, Task: a.Task, Target: a.Target, Branch: a.Branch, Commit: commit, Attempt: a.Attempt}, nil
 }
 
-// leave ends the work if the step was canceled or has timed out, and returns once nothing of it runs any more.
-// Otherwise it goes on, and another worker finds it.
+// leave ends the work if the step was canceled or has timed out, and returns once nothing of it runs any more,
+// which takes 8 s at most. The engine waits 10 s for a canceled step. Otherwise the work goes on, and another
+// worker finds it.
 func (s *step) leave(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, worker.ErrCanceled) && !errors.Is(cause, worker.ErrTimeout) {
