@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,7 +65,10 @@ func answerPulse(c *conn, p link.Pulse, answer *link.Pulsed) error {
 	}
 	err = c.each(selectStops, func(b *row) { b.int(int64(p.Worker)) }, func(cols *columns) error {
 		k := pawl.StepKey{Job: rowkey.Job(cols.int()), Ord: pawl.Ord(cols.int())}
-		answer.Stops = append(answer.Stops, link.Stop{StepKey: k, Claim: int(cols.int())})
+		stop := link.Stop{StepKey: k, Claim: int(cols.int())}
+		if p.Unnamed || slices.Contains(p.Claims, stop) {
+			answer.Stops = append(answer.Stops, stop)
+		}
 		return nil
 	})
 	for _, claim := range p.Claims {

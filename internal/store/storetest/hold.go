@@ -102,6 +102,8 @@ func beatAnswersStops(e *env) {
 	got := e.beat(link.Pulse{Worker: w.Key(), Claims: claims})
 	e.diff("stops of what it runs", want, got.Stops)
 	e.diff("taken of what it runs", []link.Stop(nil), got.Taken)
+	e.diff("stops of other claims", []link.Stop(nil), e.beat(link.Pulse{Worker: w.Key(), Claims: claims[:1]}).Stops)
+	e.diff("stops of a worker that runs nothing", []link.Stop(nil), e.beat(link.Pulse{Worker: w.Key()}).Stops)
 	e.diff("stops of a worker that does not say what it runs", want, e.beat(link.Pulse{Worker: w.Key(), Unnamed: true}).Stops)
 }
 
