@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // A besideFunc begins something that disturbs a measurement; see bench.Deployment.
@@ -67,8 +72,26 @@ const logSegments = 12
 
 // recycleLog makes the server keep segments of its log for further use, as one does that has run for
 // a while. A new server makes a new file of 16 MiB whenever one is full, and all commits wait for it,
-// which decides the highest percentiles of a few seconds.
+// which decides the highest percentiles of a few seconds. A user who may not do that measures all systems
+// without it, and is told so once.
 func recycleLog(ctx context.Context, url string) error {
+	err := switchLog(ctx, url)
+	var denied *pgconn.PgError
+	if !errors.As(err, &denied) || denied.Code != insufficientPrivilege {
+		return err
+	}
+	sayUnrecycled.Do(func() {
+		fmt.Fprintf(os.Stderr, "the server does not keep segments of its log, so the highest percentiles may be those of new segments: %v\n", err)
+	})
+	return nil
+}
+
+const insufficientPrivilege = "42501" // SQLSTATE
+
+var sayUnrecycled sync.Once
+
+// switchLog begins segment after segment, and has the server take them for later use.
+func switchLog(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err

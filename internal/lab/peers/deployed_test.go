@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"net/url"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -40,6 +41,33 @@ func TestTurnsBeforeAFailure(t *testing.T) {
 	all, err := measureAll(t.Context(), &p, contests)
 	if !errors.Is(err, broken) || len(all.Turns) != 12 || len(all.Ratios) == 0 {
 		t.Errorf("%d turns and %d ratios with %v; want 12 of the six rounds before the failure", len(all.Turns), len(all.Ratios), err)
+	}
+}
+
+// TestRecycleLogDenied: a user who may not switch the log measures all the same.
+func TestRecycleLogDenied(t *testing.T) {
+	t.Parallel()
+	address, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), "create role peers_denied"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = conn.Exec(context.Background(), "drop role peers_denied") }()
+	denied := address.Query()
+	denied.Set("role", "peers_denied")
+	address.RawQuery = denied.Encode()
+	if err := switchLog(t.Context(), address.String()); err == nil {
+		t.Error("the role may switch the log, so this tests nothing")
+	}
+	if err := recycleLog(t.Context(), address.String()); err != nil {
+		t.Error(err)
 	}
 }
 
