@@ -58,7 +58,8 @@ CHECKED = $(filter-out $(addprefix $(shell $(GO) list -m)/,$(UNCHECKED) $(ON_DIS
 # After a change half of the time of `make check` is the compiler's. It leaves out what only debuggers read, and
 # does not inline in internal/api, whose operations are instances of one large generic function: so that package
 # takes a half (7 s of CPU time instead of 14, and it is compiled three times), and others an eighth less. vet,
-# which reads what is compiled, has the same flags.
+# which reads what is compiled, has the same flags. What is compiled with them is of no use to a go build or go test
+# without them, which compiles the packages of Pawl anew.
 COMPILED = -gcflags=github.com/pawl-dev/pawl/...=-dwarf=false -gcflags=github.com/pawl-dev/pawl/internal/api='-dwarf=false -l'
 QUICKLY = -vet=off $(COMPILED)
 
