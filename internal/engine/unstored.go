@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 const (
@@ -28,9 +30,11 @@ type unstored struct {
 	said        bool
 }
 
-// note notes the outcome of a commit.
+// note notes the outcome of a commit. One that others were in the way of says nothing of the database.
 func (u *unstored) note(err error) {
+	var busy *store.BusyError
 	switch {
+	case errors.As(err, &busy):
 	case err == nil && u.failing.Load():
 		u.succeeded()
 	case pawl.KindOf(err) == pawl.Unavailable && err != nil:

@@ -39,6 +39,11 @@ func TestUnstored(t *testing.T) {
 			}
 		}
 		is("at first", false)
+		for range 20 {
+			c.unstored.note(&pawl.Error{Kind: pawl.Unavailable, Message: "busy", Err: &store.BusyError{Err: errors.New("locked")}})
+			time.Sleep(time.Second)
+		}
+		is("while others keep it busy", false)
 		fail(5)
 		is("after 4 s", false)
 		fail(20)

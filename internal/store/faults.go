@@ -11,6 +11,14 @@ func Damaged[K ~int64](kind string, key K) error {
 	return pawl.Errorf(pawl.Internal, "%s %d is damaged: what is stored of it cannot be decoded", kind, key)
 }
 
+// A BusyError is in the chain of an error of kind Unavailable if other transactions kept a database busy that takes
+// commits otherwise.
+type BusyError struct{ Err error } // of the database
+
+func (e *BusyError) Error() string { return e.Err.Error() }
+
+func (e *BusyError) Unwrap() error { return e.Err }
+
 // maxFaults is how many faults are remembered.
 const maxFaults = 1000
 

@@ -97,6 +97,7 @@ func queryError(doing string, err error) error {
 		e.Kind, e.Hint = pawl.Refused, "grant the user what it needs on the schema"
 	case clash(err), c == codeLockTimeout:
 		e.Kind, e.Message = pawl.Unavailable, doing+": the database is busy"
+		e.Err = &store.BusyError{Err: err}
 	case severed(err):
 		e.Kind, e.Message = pawl.Unavailable, doing+": the database is out of reach"
 	}

@@ -11,6 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/store"
 )
 
 // patience bounds how long anything waits for other processes.
@@ -95,7 +96,7 @@ func translate(what string, err error) error {
 		}
 		return &pawl.Error{Kind: pawl.Unavailable, Message: what + ": the disk cannot be read or written", Hint: "it may be full, or damaged; see pawl doctor", Err: err}
 	case sqlite.ResultBusy, sqlite.ResultLocked:
-		return &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf("another process has kept the database busy for %s", patience), Err: err}
+		return &pawl.Error{Kind: pawl.Unavailable, Message: fmt.Sprintf("another process has kept the database busy for %s", patience), Err: &store.BusyError{Err: err}}
 	case sqlite.ResultCantOpen:
 		return &pawl.Error{Kind: pawl.Unavailable, Message: what + ": the file cannot be opened", Hint: "its folder must exist and be writable", Err: err}
 	case sqlite.ResultReadOnly, sqlite.ResultPerm:
