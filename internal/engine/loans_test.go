@@ -653,7 +653,9 @@ func TestAStrayIsFoundAtTheNextRegularComparison(t *testing.T) {
 // does not end: nothing that was taken goes astray.
 func TestAnEndBesideACommit(t *testing.T) {
 	lends(t, func(t *testing.T, l *lending) {
+		l.to.offers.mu.Lock()
 		b := l.to.offers.loans[0]
+		l.to.offers.mu.Unlock()
 		if !b.take() {
 			t.Fatal("nothing can be taken")
 		}
