@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,12 +89,19 @@ func TestWatch(t *testing.T) {
 		defer p.Close()
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
+		var mu sync.Mutex
 		var changes []error
-		go p.Watch(ctx, func(err error) { changes = append(changes, err) })
+		go p.Watch(ctx, func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			changes = append(changes, err)
+		})
 		look := func(times, want int) {
 			t.Helper()
 			time.Sleep(time.Duration(times) * time.Second)
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if len(changes) != want {
 				t.Fatalf("changes %v, want %d", changes, want)
 			}
@@ -115,6 +123,8 @@ func TestWatch(t *testing.T) {
 		do(os.Remove(dir))
 		do(os.Mkdir(dir, 0o700)) // which may not get the number of the one that is removed
 		look(3, 3)
+		mu.Lock()
+		defer mu.Unlock()
 		gone := (*durable.GoneError)(nil)
 		if !errors.As(changes[0], &gone) || gone.Replaced || changes[1] != nil || !errors.As(changes[2], &gone) || !gone.Replaced {
 			t.Errorf("changes %v, want removed, back, replaced", changes)
