@@ -73,7 +73,8 @@ func TestWhileAllIsThere(t *testing.T) {
 	}
 }
 
-// TestWatch takes nothing for gone that is away for two looks, nor for back what is another folder.
+// TestWatch: a folder that is missing in two checks in a row is not reported as gone, and another folder
+// in its place is not reported as the same one.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ type borrowing struct {
 	over  bool          // it takes nothing more
 	ended bool          // the lender was told so
 	lapse *time.Timer   // ends it
-	news  []store.Taken // what the lender was not told of yet
+	news  []store.Taken // taken, and still to be reported to the lender
 }
 
 func (b *borrowing) key() rowkey.Worker     { return b.worker }

@@ -25,7 +25,7 @@ type loan struct {
 	lent     int         // slots, all in all
 	taken    int         // of them, as far as is known
 	size     int         // how many are to be free at the borrower
-	told     time.Time   // when the borrower was told of it last,
+	told     time.Time   // when the last message went to the borrower,
 	used     int         // and how many were taken by then
 	recalled bool        // the borrower was asked to take nothing more
 	over     time.Time   // when what was left became the worker's again; zero: it has not

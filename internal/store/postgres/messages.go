@@ -21,7 +21,7 @@ const asks = "/m"
 // is sent grows by a third.
 const maxLetter = 7999*3/4 - 28
 
-// maxWaiting bounds the messages that wait to be sent while the server is away.
+// maxWaiting bounds the messages that wait to be sent while the server cannot be reached.
 const maxWaiting = 1000
 
 // A letter is a message, or a part of one, that is encoded and not sealed yet.
