@@ -89,19 +89,23 @@ func (g *rig) moves() string {
 	return strings.Join(names, " ")
 }
 
-// (S14) A component that returns, fails or panics is restarted after a growing backoff; a
-// run that lasts resets the backoff.
+// (S14) A component that returns, fails or panics is restarted after a growing backoff,
+// which jitter shortens by up to a half.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var runs atomic.Int32
+		starts := make(chan time.Time, 8)
 		g := newRig(t, server.Component{Run: func(ctx context.Context) error {
-			switch runs.Add(1) {
+			starts <- time.Now()
+			switch len(starts) {
 			case 1:
 				return nil
 			case 2:
 				return errors.New("the disk is full")
 			case 3, 4, 5, 6:
 				panic("a nil map")
+			case 7:
+				time.Sleep(time.Minute)
+				return errors.New("the network is down")
 			}
 			return until(ctx)
 		}})
@@ -118,12 +122,23 @@ func TestRestart(t *testing.T) {
 		if s = g.after(2 * time.Second); s.Starts != 3 || s.Exit != "panic: a nil map" {
 			t.Errorf("after 3 s: %d starts, %q", s.Starts, s.Exit)
 		}
-		if s = g.after(time.Second); s.Starts != 3 {
-			t.Errorf("after 4 s: %d starts: want none before half of the third backoff", s.Starts)
-		}
 		s = g.after(80 * time.Second)
 		if s.State != "running" || s.Starts != 7 || len(s.Why) != 0 || len(g.host.Unready()) != 0 {
 			t.Errorf("in the end: %+v", s)
+		}
+		if s = g.after(time.Minute); s.Starts != 8 || s.Exit != "the network is down" {
+			t.Errorf("after a run of a minute: %+v", s)
+		}
+		ended := <-starts
+		for _, backoff := range []time.Duration{1, 2, 4, 8, 16, 32, 1} {
+			backoff *= time.Second
+			start := <-starts
+			if d := start.Sub(ended); d < backoff/2 || d > backoff {
+				t.Errorf("started again after %s: want %s to %s", d, backoff/2, backoff)
+			}
+			if ended = start; len(starts) == 1 {
+				ended = start.Add(time.Minute)
+			}
 		}
 		if g.escalations.Load() == 0 {
 			t.Error("5 ends in a row did not escalate")
