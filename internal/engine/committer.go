@@ -294,7 +294,7 @@ func fit(queue *[]*group, n int, batch []*group, room *int) []*group {
 // because the store rejects something in it, the groups are committed one by one, so that
 // none harms the others.
 func (c *committer) run(batch []*group) {
-	err := c.attempt(batch)
+	err := c.attempt(batch, true)
 	if err == nil {
 		return
 	}
@@ -307,7 +307,7 @@ func (c *committer) run(batch []*group) {
 	for try := 1; errors.Is(err, store.ErrStale) && try < maxConflict; try++ {
 		time.Sleep(rand.N(time.Duration(try) * time.Millisecond))
 		c.renew(batch)
-		err = c.attempt(batch)
+		err = c.attempt(batch, false)
 	}
 	if err != nil {
 		c.fail(batch, err)
@@ -336,44 +336,86 @@ func (c *committer) fail(batch []*group, err error) {
 }
 
 // attempt runs one transaction for the batch.
-func (c *committer) attempt(batch []*group) error {
-	q, made := &store.Query{}, 0
+func (c *committer) attempt(batch []*group, early bool) error {
+	a := &attempt{c: c, q: &store.Query{}, batch: batch}
 	for _, g := range batch {
 		for _, cmd := range g.cmds {
-			cmd.query(q)
+			cmd.query(a.q)
 			if _, ok := cmd.(late); ok {
-				made++
+				a.made++
 			}
 		}
 	}
-	var t *tx
-	var ch *store.Changes
-	err := c.store.Do(context.Background(), q, func(f *store.Facts) (_ *store.Changes, err error) {
-		if t != nil {
-			t.settle(t.handoffs) // the previous decision saw outdated facts
-		}
-		t = c.begin(q, f, made)
-		for _, g := range batch {
-			t.faults = g.faults
-			for i, cmd := range g.cmds {
-				g.errs[i] = c.decide(t, cmd)
-			}
-		}
-		ch, err = t.changes()
-		return ch, err
-	})
-	if ch != nil || err != nil { // otherwise nothing was to be stored
+	if early {
+		a.q.Early = a.early
+	}
+	err := c.store.Do(context.Background(), a.q, a.decide)
+	if a.stores || err != nil {
 		c.unstored.note(err)
 	}
 	if errors.Is(err, store.ErrUnknown) {
-		err = c.settle(t)
+		err = c.settle(a.t)
 	}
 	if err == nil {
-		c.after(t)
-	} else if t != nil {
-		t.settle(t.handoffs)
+		c.after(a.t)
+	} else if a.t != nil {
+		a.t.settle(a.t.handoffs)
 	}
 	return err
+}
+
+// An attempt decides the commands of a batch for a transaction.
+type attempt struct {
+	c     *committer
+	q     *store.Query
+	batch []*group
+	made  int // about how many jobs will be created
+	t     *tx
+	done  int // commands of the first group that were decided early
+
+	stores bool // something is to be stored
+}
+
+// begin discards what was decided on outdated facts.
+func (a *attempt) begin(f *store.Facts) {
+	if a.t != nil {
+		a.t.settle(a.t.handoffs)
+	}
+	a.t, a.done = a.c.begin(a.q, f, a.made), 0
+}
+
+// early decides the reports that the batch begins with. See store.Query.
+func (a *attempt) early(f *store.Facts) *store.Changes {
+	a.begin(f)
+	g := a.batch[0]
+	a.t.faults = g.faults
+	for _, cmd := range g.cmds {
+		if _, ok := cmd.(*report); !ok {
+			break
+		}
+		g.errs[a.done] = a.c.decide(a.t, cmd)
+		a.done++
+	}
+	return a.t.early()
+}
+
+func (a *attempt) decide(f *store.Facts) (*store.Changes, error) {
+	if a.t == nil || a.t.facts != f {
+		a.begin(f)
+	} else {
+		a.t.complete()
+	}
+	done := a.done
+	for _, g := range a.batch {
+		a.t.faults = g.faults
+		for i := done; i < len(g.cmds); i++ {
+			g.errs[i] = a.c.decide(a.t, g.cmds[i])
+		}
+		done = 0
+	}
+	ch, err := a.t.changes()
+	a.stores = ch != nil
+	return ch, err
 }
 
 // settle finds out whether a commit of unknown outcome happened (K5). If it did not, the

@@ -32,12 +32,25 @@ type pure struct {
 }
 
 func (p *pure) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) error {
+	if early := q.Early; early != nil {
+		guarded := *q
+		guarded.Early = func(f *store.Facts) *store.Changes {
+			defer p.decides()()
+			return early(f)
+		}
+		q = &guarded
+	}
 	return p.Store.Do(ctx, q, func(f *store.Facts) (*store.Changes, error) {
-		id := goroutine()
-		p.deciding.Store(id, true)
-		defer p.deciding.Delete(id)
+		defer p.decides()()
 		return decide(f)
 	})
+}
+
+// decides notes that this goroutine decides, until the result is called.
+func (p *pure) decides() func() {
+	id := goroutine()
+	p.deciding.Store(id, true)
+	return func() { p.deciding.Delete(id) }
 }
 
 // goroutine returns the number of this goroutine.

@@ -13,7 +13,7 @@ import (
 
 // sealNotes seals the payload of notes, and finds the entries of each record.
 func (t *tx) sealNotes() error {
-	for i := range t.drafts {
+	for i := t.sealed; i < len(t.drafts); i++ {
 		d := &t.drafts[i]
 		// The output or error of a record is not sealed in the entry of a signal: redacting
 		// it would withhold the data of the signal.

@@ -81,11 +81,11 @@ func (t *tx) uncounted() error {
 	return nil
 }
 
-// hash seals all entries after their payload.
+// hash seals all entries after their payload, but those that are sealed.
 func (t *tx) hash() {
 	var nodes []int32
-	jobs := make([]int32, 0, len(t.entries))
-	for i := range t.entries {
+	jobs := make([]int32, 0, len(t.entries)-t.sealed)
+	for i := t.sealed; i < len(t.entries); i++ {
 		switch e, d := &t.entries[i], &t.drafts[i]; {
 		case d.tree == nil || e.Ord.Instance() != 0 || e.Ord != 0 && *d.tree == nil:
 			t.hashEntry(i)
@@ -103,6 +103,7 @@ func (t *tx) hash() {
 	for _, i := range jobs {
 		t.hashEntry(int(i))
 	}
+	t.sealed, t.branched = len(t.entries), len(t.counted)
 }
 
 // hashEntry seals an entry. An entry that ends a job, or a node whose instances were
@@ -127,7 +128,7 @@ func (t *tx) hashEntry(i int) {
 // branch folds what was counted out: instances into their nodes, or nodes into their jobs.
 // This transaction made their trees.
 func (t *tx) branch(instances bool) {
-	for i := range t.counted {
+	for i := t.branched; i < len(t.counted); i++ {
 		c := &t.counted[i]
 		if instances != (c.Ord.Instance() != 0) {
 			continue

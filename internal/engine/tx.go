@@ -71,6 +71,8 @@ type tx struct {
 	full        []rowkey.Route // routes for which a submission has found no slot
 	unserved    int            // jobs that lent slots could have taken
 
+	sealed, branched int // of the entries and of counted: the first so many are sealed, and folded
+
 	command int // counts commands, to identify the first touch of a record by each
 	journal journal
 	claims  int // claim queries handed out so far
@@ -83,6 +85,7 @@ type held[R any] struct {
 	was     int64  // version when loaded; meaningless if made
 	made    bool
 	dirty   bool
+	written bool               // early: it must not change again
 	next    *held[R]           // of the same job, if it is a step
 	command int                // the last command that saw it
 	loaded  [2]json.RawMessage // the inputs and metadata that were loaded with it
@@ -134,30 +137,23 @@ func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
 // newTx returns a transaction on the facts of a query, which uses l. made is about how many jobs it
 // will create.
 func newTx(q *store.Query, f *store.Facts, made int, l list) *tx {
+	more := 0 // of early facts: what will be claimed
+	if f.Claims == nil {
+		for i := range q.Claims {
+			more += q.Claims[i].Limit
+		}
+	}
 	t := &tx{
 		facts: f, asked: asked{q: q}, now: f.Now,
-		jobs:    make(map[rowkey.Job]*held[pawl.Job], len(f.Jobs)+made),
-		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)+made),
+		jobs:    make(map[rowkey.Job]*held[pawl.Job], len(f.Jobs)+more+made),
+		steps:   make(map[pawl.StepKey]*held[pawl.Step], len(f.Steps)+more+made),
 		workers: make(map[rowkey.Worker]*held[pawl.Worker], len(f.Workers)),
-		ofJob:   make(map[rowkey.Job]*held[pawl.Step], len(f.Jobs)+made),
+		ofJob:   make(map[rowkey.Job]*held[pawl.Step], len(f.Jobs)+more+made),
 		entries: l.entries, drafts: l.drafts, counted: l.counted, seals: l.seals, salts: l.salts,
 		journal: journal{jobs: l.touchedJobs, steps: l.touchedSteps},
 	}
-	jobs, steps := slices.Grow(l.jobs, len(f.Jobs)), slices.Grow(l.steps, len(f.Steps)) // they do not move from here on
-	for k, j := range f.Jobs {
-		jobs = append(jobs, held[pawl.Job]{record: j, was: j.Seq, loaded: [2]json.RawMessage{j.Inputs, j.Metadata}})
-		t.jobs[k] = &jobs[len(jobs)-1]
-	}
-	for k, s := range f.Steps {
-		steps = append(steps, held[pawl.Step]{record: s, was: s.Seq})
-		h := &steps[len(steps)-1]
-		t.steps[k] = h
-		t.link(h)
-	}
-	t.heldJobs, t.heldSteps = jobs, steps
-	for k, w := range f.Workers {
-		t.workers[k] = &held[pawl.Worker]{record: w, was: w.Seq}
-	}
+	t.heldJobs, t.heldSteps = slices.Grow(l.jobs, len(f.Jobs)+more), slices.Grow(l.steps, len(f.Steps)+more)
+	t.see()
 	for k, s := range f.Schedules {
 		if t.schedules == nil {
 			t.schedules = make(map[rowkey.Schedule]*held[pawl.Schedule], len(f.Schedules))
@@ -183,6 +179,37 @@ func newTx(q *store.Query, f *store.Facts, made int, l list) *tx {
 		t.webhooks[k] = &held[pawl.Webhook]{record: w, was: w.Seq}
 	}
 	return t
+}
+
+// see adds the jobs, steps and workers of the facts that are not known yet.
+func (t *tx) see() {
+	for k, j := range t.facts.Jobs {
+		if t.jobs[k] == nil {
+			t.jobs[k] = keep(&t.heldJobs, held[pawl.Job]{record: j, was: j.Seq, loaded: [2]json.RawMessage{j.Inputs, j.Metadata}})
+		}
+	}
+	for k, s := range t.facts.Steps {
+		if t.steps[k] == nil {
+			h := keep(&t.heldSteps, held[pawl.Step]{record: s, was: s.Seq})
+			t.steps[k] = h
+			t.link(h)
+		}
+	}
+	for k, w := range t.facts.Workers {
+		if t.workers[k] == nil {
+			t.workers[k] = &held[pawl.Worker]{record: w, was: w.Seq}
+		}
+	}
+}
+
+// keep adds a record to a list whose records do not move, and returns where it is.
+func keep[R any](list *[]held[R], h held[R]) *held[R] {
+	n := len(*list)
+	if n == cap(*list) {
+		return &h
+	}
+	*list = append(*list, h)
+	return &(*list)[n]
 }
 
 // open begins a command.
@@ -269,6 +296,9 @@ func (t *tx) link(h *held[pawl.Step]) {
 // it.
 func touch[R any](t *tx, h *held[R], list *[]touched[R]) *R {
 	if h.command != t.command {
+		if h.written {
+			t.broken = errChangedAgain
+		}
 		h.command = t.command
 		*list = append(*list, touched[R]{h, *h.record, h.dirty})
 	}
@@ -579,31 +609,7 @@ func (t *tx) changes() (*store.Changes, error) {
 	c := &store.Changes{Entries: t.entries, Refusals: t.refusals, Definitions: t.definitions, Answers: t.answers,
 		Versions: t.versions, Quotas: t.quotas, NewSignals: t.newSignals, Taken: t.taken, Turns: t.turns,
 		NewReservations: t.reserved, Released: t.released}
-	err := t.sealNotes()
-	for _, h := range t.jobs {
-		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
-		if h.dirty && err == nil {
-			err = t.sealJob(h)
-		}
-		if h.made {
-			c.NewJobs = append(c.NewJobs, h.record)
-		} else if h.dirty {
-			h.record.Inputs = unlessSame(h.record.Inputs, h.loaded[0])
-			h.record.Metadata = unlessSame(h.record.Metadata, h.loaded[1])
-			c.Jobs = append(c.Jobs, store.Update[*pawl.Job]{Record: h.record, Was: h.was})
-		}
-	}
-	for _, h := range t.steps {
-		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
-		if h.dirty && err == nil {
-			err = t.sealStep(h)
-		}
-		if h.made {
-			c.NewSteps = append(c.NewSteps, h.record)
-		} else if h.dirty {
-			c.Steps = append(c.Steps, store.Update[*pawl.Step]{Record: h.record, Was: h.was})
-		}
-	}
+	err := t.work(c)
 	for _, h := range t.workers {
 		if h.made {
 			c.NewWorkers = append(c.NewWorkers, h.record)
@@ -646,13 +652,44 @@ func (t *tx) changes() (*store.Changes, error) {
 		return nil, err
 	}
 	t.hash()
-	// All writers lock the rows of a commit in the same order.
-	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
-	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
 	if c.Empty() {
 		return nil, nil
 	}
 	return c, nil
+}
+
+// work adds the jobs and steps that the transaction has made or changed, and seals the payload of
+// those that it has not written early.
+func (t *tx) work(c *store.Changes) error {
+	err := t.sealNotes()
+	for _, h := range t.jobs {
+		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
+		if h.dirty && !h.written && err == nil {
+			err = t.sealJob(h)
+		}
+		if h.made {
+			c.NewJobs = append(c.NewJobs, h.record)
+		} else if h.dirty {
+			h.record.Inputs = unlessSame(h.record.Inputs, h.loaded[0])
+			h.record.Metadata = unlessSame(h.record.Metadata, h.loaded[1])
+			c.Jobs = append(c.Jobs, store.Update[*pawl.Job]{Record: h.record, Was: h.was})
+		}
+	}
+	for _, h := range t.steps {
+		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
+		if h.dirty && !h.written && err == nil {
+			err = t.sealStep(h)
+		}
+		if h.made {
+			c.NewSteps = append(c.NewSteps, h.record)
+		} else if h.dirty {
+			c.Steps = append(c.Steps, store.Update[*pawl.Step]{Record: h.record, Was: h.was})
+		}
+	}
+	// All writers lock the rows of a commit in the same order.
+	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
+	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
+	return err
 }
 
 // unlessSame returns the body that an update has to write. If the body is unchanged since

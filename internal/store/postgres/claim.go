@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
@@ -192,7 +193,7 @@ func (r *reading) queueClaim(p *pipe, g *claimGroup) {
 }
 
 // claimWidely claims again, in the same transaction, for groups whose lone route was not alone.
-func (r *reading) claimWidely(ctx context.Context, p *pipe) error {
+func (r *reading) claimWidely(ctx context.Context, p *pipe, limit time.Duration) error {
 	again := false
 	for _, g := range r.groups {
 		if g.wide {
@@ -204,6 +205,9 @@ func (r *reading) claimWidely(ctx context.Context, p *pipe) error {
 		return nil
 	}
 	p.add(now, r.clock)
+	if r.pipe != nil {
+		return p.within(limit, p.again)
+	}
 	return p.run(ctx)
 }
 

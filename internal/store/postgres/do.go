@@ -71,15 +71,15 @@ func (db *DB) transact(ctx context.Context, q *store.Query, decide func(*store.F
 func (db *DB) decideAndCommit(ctx context.Context, conn *pgxpool.Conn, facts *reading, decide func(*store.Facts) (*store.Changes, error)) (outdated bool, err error) {
 	ch, err := decide(facts.Facts)
 	if err != nil || ch == nil {
-		db.rollback(ctx, conn)
+		db.giveUp(ctx, conn, facts)
 		return facts.recalled, err
 	}
 	w, err := db.encode(facts, ch)
 	if err != nil {
-		db.rollback(ctx, conn)
+		db.giveUp(ctx, conn, facts)
 		return false, err
 	}
-	if err = db.commit(ctx, conn, w, writeLimit); err == nil {
+	if err = db.commit(ctx, conn, facts.pipe, w, writeLimit); err == nil {
 		db.cache.put(facts, ch, &w.stamp)
 		db.running.see(w, ch)
 	}
@@ -92,7 +92,7 @@ func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *readin
 	silent := 0
 	for attempt := 1; ; attempt++ {
 		limited, cancel := context.WithTimeout(ctx, db.patience)
-		conn, facts, err := db.tryBegin(limited, q)
+		conn, facts, err := db.tryBegin(limited, q, q.Early != nil && ctx.Done() == nil)
 		timedOut := limited.Err() != nil && ctx.Err() == nil
 		if cancel(); timedOut {
 			silent++
@@ -117,12 +117,12 @@ func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *readin
 	}
 }
 
-func (db *DB) tryBegin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
+func (db *DB) tryBegin(ctx context.Context, q *store.Query, early bool) (*pgxpool.Conn, *reading, error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, connectError(err)
 	}
-	facts, err := db.read(ctx, conn.Conn().PgConn(), q)
+	facts, err := db.read(ctx, conn.Conn().PgConn(), q, early)
 	if err == nil {
 		return conn, facts, nil
 	}
@@ -159,11 +159,21 @@ func (db *DB) rollback(ctx context.Context, conn *pgxpool.Conn) {
 	}
 }
 
-// commit writes and commits, within the limit. It remembers a connection lost meanwhile, so
-// that Settle can wait for its end.
-func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, w *writing, limit time.Duration) error {
+// giveUp ends a transaction without a commit.
+func (db *DB) giveUp(ctx context.Context, conn *pgxpool.Conn, facts *reading) {
+	if facts.pipe != nil {
+		_ = facts.pipe.within(writeLimit, facts.pipe.close) // rollback finds what is wrong
+	}
+	db.rollback(ctx, conn)
+}
+
+// commit writes and commits, within the limit, on the pipe p if one is under way. It remembers a
+// connection lost meanwhile, so that Settle can wait for its end.
+func (db *DB) commit(ctx context.Context, conn *pgxpool.Conn, p *pipe, w *writing, limit time.Duration) error {
 	tag := pgconn.NewCommandTag("COMMIT")
-	p := db.pipe(conn)
+	if p == nil {
+		p = db.pipe(conn)
+	}
 	w.queue(p)
 	if !w.optimistic {
 		p.addTagged(commit, &tag)

@@ -24,7 +24,8 @@
 //	       transaction that made them (rowcache.go)
 //
 // If a query asks for claims beside such rows, as the report of a worker does, pipeline 1 reads
-// and locks the claims alone, and pipeline 2 verifies what was recalled from the cache.
+// and locks the claims alone, and pipeline 2 verifies what was recalled from the cache. Of that, what
+// is final is decided and written while the claims are read, and the two are one pipeline (early.go).
 //
 // A commit takes at most two round trips, whatever the number of its records, and one if no
 // other process has touched the rows meanwhile. The cache knows the version of a row by its

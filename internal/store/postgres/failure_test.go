@@ -89,7 +89,7 @@ func TestSettleWaitsForTheLostTransaction(t *testing.T) {
 			await(t, db, "select exists (select 1 from pg_stat_activity where pid = $1 and wait_event = 'PgSleep')", int32(conn.Conn().PgConn().PID()))
 			conn.Conn().PgConn().Conn().Close() // the network fails
 		}()
-		over <- db.commit(ctx, conn, w, writeLimit)
+		over <- db.commit(ctx, conn, nil, w, writeLimit)
 	}()
 	pid := <-sent
 	if err := <-over; !errors.Is(err, store.ErrUnknown) {
@@ -256,7 +256,7 @@ func TestAKeyThatStaysTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	if _, err := db.read(ctx, conn.Conn().PgConn(), q); err != nil {
+	if _, err := db.read(ctx, conn.Conn().PgConn(), q, false); err != nil {
 		t.Fatal(err)
 	}
 	var limit string

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -140,10 +142,12 @@ func (r narrowRows) at(p place, v xid) {
 
 // A foundRow is a row as it was when it was read or cached.
 type foundRow[R any] struct {
-	place  place // unless it is cached
-	xid    xid   // 0: not known
-	cached bool
-	was    R // without bodies
+	place   place // unless it is cached
+	xid     xid   // 0: not known
+	cached  bool
+	written bool       // early,
+	head    audit.Hash // with this end of its trail
+	was     R          // without bodies
 }
 
 // add adds an update, unless it changes more than the columns of l.
@@ -197,7 +201,8 @@ func (r *reading) foundStep(c *cursor) *pawl.Step {
 
 // moveJobs writes the narrow updates of jobs, and returns the others.
 func (w *writing) moveJobs(f *reading, updates []store.Update[*pawl.Job]) (others []store.Update[*pawl.Job]) {
-	read, cached, others := apart(f.jobs, updates, (*pawl.Job).Key)
+	read, cached, others, err := apart(f.jobs, updates, func(j *pawl.Job) (rowkey.Job, *pawl.Record) { return j.Key(), &j.Record })
+	w.check(err)
 	for _, some := range [][]store.Update[*pawl.Job]{read, cached} {
 		others = append(others, w.moveSomeJobs(f, some)...)
 	}
@@ -230,20 +235,26 @@ func (w *writing) moveSomeJobs(f *reading, updates []store.Update[*pawl.Job]) (o
 }
 
 // apart returns the updates of rows that were read, of those that are cached, and of those of
-// which neither is known.
-func apart[K comparable, R any](found map[K]*foundRow[R], updates []store.Update[*R], key func(*R) K) (read, cached, others []store.Update[*R]) {
+// which neither is known. It leaves out those that were written early, which must be what they were
+// then. of returns the key of a record, and what all kinds of records have.
+func apart[K comparable, R any](found map[K]*foundRow[R], updates []store.Update[*R], of func(*R) (K, *pawl.Record)) (read, cached, others []store.Update[*R], err error) {
 	n := len(updates)
 	for i, u := range updates {
-		switch f := found[key(u.Record)]; {
+		key, now := of(u.Record)
+		switch f := found[key]; {
 		case f == nil:
 			others = append(others, u)
+		case f.written:
+			if f.head != now.Head {
+				err = fmt.Errorf("%v was written early at %x, and is at %x now", key, f.head, now.Head)
+			}
 		case f.cached:
 			cached = append(slices.Grow(cached, n-i), u)
 		default:
 			read = append(slices.Grow(read, n-i), u)
 		}
 	}
-	return read, cached, others
+	return read, cached, others, err
 }
 
 // formsOfJobs returns the updates of jobs to be tried, that with the fewest columns first. Cached rows
@@ -282,7 +293,8 @@ const (
 
 // moveSteps writes the narrow updates of steps, and returns the others.
 func (w *writing) moveSteps(f *reading, updates []store.Update[*pawl.Step]) (others []store.Update[*pawl.Step]) {
-	read, cached, others := apart(f.steps, updates, func(s *pawl.Step) pawl.StepKey { return s.StepKey })
+	read, cached, others, err := apart(f.steps, updates, func(s *pawl.Step) (pawl.StepKey, *pawl.Record) { return s.StepKey, &s.Record })
+	w.check(err)
 	for _, some := range [][]store.Update[*pawl.Step]{read, cached} {
 		others = append(others, w.moveSomeSteps(f, some)...)
 	}
@@ -302,9 +314,7 @@ func (w *writing) moveSomeSteps(f *reading, updates []store.Update[*pawl.Step]) 
 			others = append(others, u)
 			continue
 		}
-		if isCached {
-			delete(f.steps, u.Record.StepKey)
-		}
+		f.steps[u.Record.StepKey].cached = false // it needs no further check
 	}
 	for _, r := range rows {
 		w.updateAny(r)

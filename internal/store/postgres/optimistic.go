@@ -78,7 +78,7 @@ func (db *DB) tryOptimistic(ctx context.Context, r *reading, decide func(*store.
 	}
 	w.condense(&db.fusedStatements)
 	// Limited like a reading half: it may have to wait for locks, or on a silent connection.
-	if err = db.commit(ctx, conn, w, db.patience); err == nil {
+	if err = db.commit(ctx, conn, nil, w, db.patience); err == nil {
 		db.cache.put(r, ch, &w.stamp)
 		db.running.see(w, ch)
 		return true, nil

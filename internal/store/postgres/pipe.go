@@ -30,9 +30,13 @@ type pipe struct {
 	conn            *pgconn.PgConn
 	log             *slog.Logger
 	faults          *store.Faults
-	calls           []call
+	calls           []call       // queued
 	unreadableSteps int          // rows that could not be decoded
 	soon            *atomic.Bool // not nil: the reply is expected soon; true while a caller waits for one
+
+	line *pgconn.Pipeline // nil: closed
+	sent []call           // since it was opened
+	got  int              // of these, how many results were read
 }
 
 // answerSoon is how long a thread of its own waits for a reply that is expected soon.
@@ -45,6 +49,7 @@ type call struct {
 	statement *statement
 	part      *part // what the statement is in a fused one; nil: nothing
 	prepares  bool  // the statement is prepared before this call
+	last      bool  // of what was sent as one part
 	params    [][]byte
 	row       func(*cursor) // nil: rows are dropped
 	tag       *pgconn.CommandTag
@@ -61,45 +66,95 @@ func (p *pipe) addTagged(s *statement, tag *pgconn.CommandTag, params ...[]byte)
 	p.calls = append(p.calls, call{statement: s, params: params, tag: tag})
 }
 
-// run sends the queued statements and reads the results. After an error of one statement,
-// those behind it were not run.
+// run sends the queued statements and reads the results, those of earlier parts, too. After an
+// error of one statement, those behind it were not run.
 func (p *pipe) run(ctx context.Context) error {
-	calls := p.calls
-	p.calls = nil
-	sends := ctx.Err() == nil && !p.conn.IsClosed() && !p.conn.IsBusy()
-	line := p.conn.StartPipeline(ctx)
-	buffer := writeBufferOf(p.conn)
-	if sends {
-		buffer.lend(p.conn, calls)
+	if err := p.send(ctx); err != nil {
+		return err
 	}
-	known := preparedOn(p.conn)
-	for i := range calls {
-		prepare(line, known, calls[:i+1])
-		line.SendQueryPrepared(calls[i].statement.name, calls[i].params, inBinary, inBinary)
-	}
-	if err := line.Sync(); err != nil {
-		return errors.Join(err, line.Close())
-	}
-	buffer.takeBack(p.conn)
 	if p.soon != nil && p.soon.CompareAndSwap(false, true) {
 		awaitAnswer(p.conn.Conn(), answerSoon)
 		p.soon.Store(false)
 	}
-	for i := range calls {
-		if err := p.answer(line, &calls[i]); err != nil {
-			_ = line.Close()
+	if err := p.receive(); err != nil {
+		return err
+	}
+	return p.close()
+}
+
+// again sends the queued statements of a transaction that is under way on the pipe, and reads all
+// results.
+func (p *pipe) again() error {
+	if err := p.send(context.Background()); err != nil {
+		return err
+	}
+	return p.receive()
+}
+
+// send sends the queued statements as one part of what the pipe is used for. Several parts belong to
+// a transaction that the first one has begun: after an error in one, those of all later ones fail.
+// Behind a part the server waits for the next for a limited time, as everywhere in a transaction.
+func (p *pipe) send(ctx context.Context) error {
+	calls, from := p.calls, len(p.sent)
+	p.calls = nil
+	sends := p.line != nil || ctx.Err() == nil && !p.conn.IsClosed() && !p.conn.IsBusy()
+	if p.line == nil {
+		p.line = p.conn.StartPipeline(ctx)
+	}
+	if from == 0 {
+		p.sent = calls
+	} else {
+		p.sent = append(p.sent, calls...)
+	}
+	buffer, known := writeBufferOf(p.conn), preparedOn(p.conn)
+	if sends {
+		buffer.lend(p.conn, calls)
+	}
+	for i := from; i < len(p.sent); i++ {
+		prepare(p.line, known, p.sent[:i+1])
+		p.line.SendQueryPrepared(p.sent[i].statement.name, p.sent[i].params, inBinary, inBinary)
+	}
+	if err := p.line.Sync(); err != nil {
+		return errors.Join(err, p.close())
+	}
+	if n := len(p.sent); n > from {
+		p.sent[n-1].last = true
+	}
+	buffer.takeBack(p.conn)
+	return nil
+}
+
+// receive reads the results of what was sent.
+func (p *pipe) receive() error { return p.receiveFirst(len(p.sent)) }
+
+// receiveFirst reads the results of the first n statements that were sent.
+func (p *pipe) receiveFirst(n int) error {
+	for ; p.got < n; p.got++ {
+		if err := p.answer(p.line, &p.sent[p.got]); err != nil {
+			_ = p.close()
 			return err
 		}
 	}
-	return line.Close()
+	return nil
+}
+
+// close drops the results that were not read.
+func (p *pipe) close() error {
+	err := p.line.Close()
+	p.line, p.sent, p.got = nil, nil, 0
+	return err
 }
 
 // runWithin runs within the limit, and no context ends it: a deadline of the connection costs
 // less than a context that the driver watches.
 func (p *pipe) runWithin(limit time.Duration) error {
+	return p.within(limit, func() error { return p.run(context.Background()) })
+}
+
+func (p *pipe) within(limit time.Duration, run func() error) error {
 	conn := p.conn.Conn()
 	_ = conn.SetDeadline(time.Now().Add(limit))
-	err := p.run(context.Background())
+	err := run()
 	if !severed(err) { // else it is being closed, with another deadline
 		_ = conn.SetDeadline(time.Time{})
 	}
@@ -129,6 +184,9 @@ func (p *pipe) answer(line *pgconn.Pipeline, c *call) error {
 	tag, err := reader.Close()
 	if c.tag != nil {
 		*c.tag = tag
+	}
+	if c.last && err == nil {
+		_, err = line.GetResults() // the end of the part
 	}
 	return err
 }

@@ -133,6 +133,9 @@ type reading struct {
 	later       []cachedStep      // these
 	optimistic  bool              // from cached rows: nothing was read, and nothing is locked
 	recalled    bool              // the jobs and steps that are named are from cached rows, and are not locked
+	timely      bool              // the time of the facts is estimated
+	written     *writing          // what was sent early; nil: nothing
+	pipe        *pipe             // under way, if something was or could be sent early; nil: none is
 	room        *room             // nil: what it needs is allocated
 	keysTaken   pgconn.CommandTag // empty until the keys are taken
 }
@@ -148,18 +151,25 @@ func newReading(q *store.Query) *reading {
 	}}
 }
 
-// read begins a transaction and reads what q asks for, in one round trip.
-func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query) (*reading, error) {
+// read begins a transaction and reads what q asks for, in one round trip. If it may, it has the
+// server write early; see early.go.
+func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query, early bool) (*reading, error) {
 	r := newReading(q)
 	r.room = db.rooms.take()
 	r.claimCursor, r.ahead = db.lookback.claimCursor, db.cache.unread(q)
 	db.cache.recall(r)
 	p := &pipe{conn: conn, log: db.log, faults: &db.faults}
 	r.queue(p)
-	if err := p.run(ctx); err != nil {
+	var err error
+	if early && r.recalled && r.timely {
+		err = db.readAndWrite(r, p)
+	} else {
+		err = p.run(ctx)
+	}
+	if err != nil {
 		return nil, r.orHeld(err)
 	}
-	if err := r.claimWidely(ctx, p); err != nil {
+	if err := r.claimWidely(ctx, p, db.patience); err != nil {
 		return nil, err
 	}
 	for _, g := range r.groups {

@@ -125,6 +125,7 @@ func (c *rowCache) recall(r *reading) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r.Now, r.timely = c.clock()
 	if r.recalled = c.findJobs(r) && c.findSteps(r) && c.findWaiting(r); !r.recalled {
 		clear(r.Jobs)
 		clear(r.Steps)

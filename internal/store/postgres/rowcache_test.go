@@ -16,6 +16,9 @@ func TestOnlyKeysAreFoundInTheCache(t *testing.T) {
 	for i := range of.NumField() {
 		var q store.Query
 		v := reflect.ValueOf(&q).Elem().Field(i)
+		if v.Kind() != reflect.Slice { // Early asks for nothing
+			continue
+		}
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		if name := of.Field(i).Name; plainly(&q) != keyed[name] {
 			t.Errorf("a query of %s: plainly is %v", name, plainly(&q))

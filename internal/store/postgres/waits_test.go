@@ -172,7 +172,7 @@ func (p *pair) late(q *store.Query, meanwhile func(), decide func(*store.Facts, 
 	decide(facts.Facts, d)
 	w, err := db.encode(facts, &d.Changes)
 	if err == nil {
-		err = db.commit(p.Context(), conn, w, writeLimit)
+		err = db.commit(p.Context(), conn, nil, w, writeLimit)
 	}
 	if err != nil {
 		p.Fatal(err)

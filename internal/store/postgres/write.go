@@ -50,6 +50,9 @@ type writing struct {
 // encode prepares the changes before anything is sent.
 func (db *DB) encode(f *reading, ch *store.Changes) (*writing, error) {
 	w := &writing{calls: make([]call, 0, maxParts), optimistic: f.optimistic, room: f.room, alike: &db.alikeStatements}
+	if f.written != nil {
+		w.updates = f.written.updates
+	}
 	w.verifyTheWorkers(f)
 	w.definitions(ch.Definitions)
 	w.schedules(ch)

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/audit"
+	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/link"
+	"github.com/pawl-dev/pawl/internal/rowkey"
+	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/lifecycle"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// An eager store has the reports of an exchange decided before it adds what is claimed, as a store
+// may, and checks that what they have changed early stays as it is.
+type eager struct {
+	*testing.T
+	early []int // how many records each transaction has changed early
+}
+
+func (s *eager) do(ctx context.Context, db store.Store, q *store.Query, judge func(*store.Facts) (*store.Changes, error)) error {
+	return db.Do(ctx, q, func(f *store.Facts) (*store.Changes, error) {
+		if q.Early == nil || len(q.Jobs) == 0 {
+			return judge(f)
+		}
+		all := *f
+		f.Claims, f.Workers, f.Jobs, f.Steps = nil, nil, map[rowkey.Job]*pawl.Job{}, map[pawl.StepKey]*pawl.Step{}
+		for _, k := range q.Jobs {
+			f.Jobs[k] = all.Jobs[k]
+		}
+		for _, k := range q.Steps {
+			f.Steps[k] = all.Steps[k]
+		}
+		heads := headsOf(q.Early(f))
+		s.early = append(s.early, len(heads))
+		f.Claims, f.Workers = all.Claims, all.Workers
+		maps.Copy(f.Jobs, all.Jobs)
+		maps.Copy(f.Steps, all.Steps)
+		f.Now += 5
+		ch, err := judge(f)
+		if err != nil {
+			return ch, err
+		}
+		final := headsOf(ch)
+		for k, head := range heads {
+			if final[k] != head {
+				s.Errorf("%v was changed early to %x, and then to %x", k, head, final[k])
+			}
+		}
+		return ch, err
+	})
+}
+
+func headsOf(c *store.Changes) map[store.EntityKey]audit.Hash {
+	heads := map[store.EntityKey]audit.Hash{}
+	if c == nil {
+		return heads
+	}
+	for _, u := range c.Jobs {
+		heads[store.JobEntity(u.Record.Key())] = u.Record.Head
+	}
+	for _, u := range c.Steps {
+		heads[store.StepEntity(u.Record.StepKey)] = u.Record.Head
+	}
+	return heads
+}
+
+// eagerEngine returns an engine on such a store, and a worker that has claimed the first step of a
+// job.
+func eagerEngine(t *testing.T, steps string) (*Engine, *eager, *pawl.Worker, link.Assignment) {
+	t.Helper()
+	e, s := interposedEngine(t)
+	def, err := workflow.Parse("test.yaml", []byte("name: some\nsteps: ["+steps+"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := e.Submit(t.Context(), pawl.Submission{Definition: def.Canonical(), Actor: "test"}); err != nil || a[0].Err != nil {
+		t.Fatal(a, err)
+	}
+	w, first := e.claimOne(t) // and another job
+	x := &eager{T: t}
+	s.do = func(ctx context.Context, q *store.Query, judge func(*store.Facts) (*store.Changes, error)) error {
+		return x.do(ctx, s.Store, q, judge)
+	}
+	return e, x, w, first
+}
+
+// verified checks the trails of a job and its steps against their records.
+func (e *Engine) verified(t *testing.T, key rowkey.Job) *pawl.Job {
+	t.Helper()
+	job, err := e.store.Job(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := e.store.Steps(t.Context(), key, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[store.EntityKey]audit.Hash{store.JobEntity(key): job.Head}
+	for _, s := range steps {
+		ends[store.StepEntity(s.StepKey)] = s.Head
+	}
+	for k, end := range ends {
+		trail, err := e.store.Trail(t.Context(), k, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head audit.Hash
+		for i := range trail {
+			want := trail[i]
+			want.Seal(head)
+			if head = trail[i].Hash; want.Hash != head {
+				t.Errorf("entry %d of %v is not sealed", i, k)
+			}
+		}
+		if head != end {
+			t.Errorf("the trail of %v ends at %x, the record at %x", k, head, end)
+		}
+	}
+	return job
+}
+
+const noMore = "{id: a, handler: nobody}"
+
+// TestReportsAreDecidedEarly (T3, K5): of a job that ends with a report, its end and that of its step
+// are decided before what is claimed is known, and are final; a job that goes on is written at the end,
+// once, with the claim of its next step.
+func TestReportsAreDecidedEarly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		steps string
+		early int
+		state string // of the job afterwards
+		own   bool   // the claim gets a step of the same job
+	}{
+		"the job ends":                 {noMore, 2, "COMPLETED", false},
+		"a step becomes ready":         {noMore + ", {id: b, handler: nobody, needs: [a]}", 0, "RUNNING", true},
+		"another step is in the queue": {noMore + ", {id: b, handler: nobody}", 0, "RUNNING", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, x, w, first := eagerEngine(t, c.steps)
+			got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(first, `{"n": 1}`)}, Free: 1})
+			if err != nil || len(got) != 1 {
+				t.Fatalf("claimed %v, %v; want a step", got, err)
+			}
+			if diff := cmp.Diff([]int{c.early}, x.early); diff != "" {
+				t.Errorf("records changed early (-want +got):\n%s", diff)
+			}
+			if j := e.verified(t, first.Step.Job); string(j.State) != c.state {
+				t.Errorf("the job is %s, want %s", j.State, c.state)
+			}
+			if s := e.stepOf(t, first.Step.StepKey); string(s.Output) != `{"n": 1}` {
+				t.Errorf("the output of the step is %s", s.Output)
+			}
+			if own := got[0].Step.Job == first.Step.Job; own != c.own {
+				t.Errorf("claimed %v, of the same job: %v", got[0].Step, own)
+			}
+			e.verified(t, got[0].Step.Job)
+		})
+	}
+}
+
+// TestAReportThatIsRefusedEarly (T5): what the fence refuses is kept as a refused fact, and changes
+// nothing early; the claim is made.
+func TestAReportThatIsRefusedEarly(t *testing.T) {
+	t.Parallel()
+	e, x, w, first := eagerEngine(t, noMore)
+	late := success(first, "1")
+	late.Claim++
+	got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{late}, Free: 1})
+	if err != nil || len(got) != 1 || got[0].Step.Job == first.Step.Job {
+		t.Fatalf("claimed %v, %v; want a step of another job", got, err)
+	}
+	refusals, err := e.store.Refusals(t.Context(), first.Step.Job, store.RefusalPlace{}, 0)
+	if err != nil || len(refusals) != 1 {
+		t.Errorf("refused facts: %v, %v", refusals, err)
+	}
+	if diff := cmp.Diff([]int{0}, x.early); diff != "" {
+		t.Errorf("records changed early (-want +got):\n%s", diff)
+	}
+	if j := e.verified(t, first.Step.Job); j.State != lifecycle.JobRunning {
+		t.Errorf("the job is %s", j.State)
+	}
+}
+
+// TestWhatWasWrittenEarlyIsNotChangedAgain (K5): a commit in which a later command comes back to a
+// record that was written early is made again in one piece.
+func TestWhatWasWrittenEarlyIsNotChangedAgain(t *testing.T) {
+	t.Parallel()
+	e, x, _, first := eagerEngine(t, noMore)
+	again := &script{q: store.Query{Jobs: []rowkey.Job{first.Step.Job}}, f: func(t *tx) error {
+		return t.moveJob(t.job(first.Step.Job), lifecycle.JobRedact, decide.Note{})
+	}}
+	r := success(first, "1")
+	errs, err := e.committer.do(t.Context(), e.newReport(&r), again)
+	if err != nil || errs[0] != nil || errs[1] != nil {
+		t.Fatal(errs, err)
+	}
+	if diff := cmp.Diff([]int{2}, x.early); diff != "" {
+		t.Errorf("records changed early (-want +got):\n%s", diff)
+	}
+	if j := e.verified(t, first.Step.Job); j.State != lifecycle.JobCompleted || j.Seq != 5 {
+		t.Errorf("the job is %s at %d; want both moves, once", j.State, j.Seq)
+	}
+}

@@ -1,0 +1,62 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/internal/store"
+)
+
+// A worker's exchange would let client and server wait for each other: the server for what is
+// decided, the client for what is claimed and for the commit. So what is claimed is requested
+// first; while the server looks for it, the client decides on the reports, whose rows are cached,
+// and sends what they change for good (store.Query.Early). While the server writes that, the
+// client decides on what was claimed. There is no further statement and no further wait: all are
+// sent together, and an error of an early one shows before the commit.
+
+// readAndWrite sends the reading half of a transaction, has the rest be decided of what is known,
+// and sends that before it reads the results. The rows must be recalled.
+func (db *DB) readAndWrite(r *reading, p *pipe) error {
+	r.pipe = p
+	return p.within(db.patience, func() error {
+		reads := len(p.calls)
+		if err := p.send(context.Background()); err != nil {
+			return err
+		}
+		if err := db.writeEarly(r, p); err != nil {
+			return err
+		}
+		return p.receiveFirst(reads)
+	})
+}
+
+// writeEarly sends what a transaction changes for good before it knows what it claims.
+func (db *DB) writeEarly(r *reading, p *pipe) error {
+	ch := r.q.Early(r.Facts)
+	if ch == nil || len(ch.Jobs)+len(ch.Steps) == 0 {
+		return nil
+	}
+	w, err := db.encodeEarly(r, ch)
+	if err != nil {
+		return errors.Join(err, p.close())
+	}
+	r.written, p.calls = w, w.calls
+	return p.send(context.Background())
+}
+
+// encodeEarly prepares early changes. The rows that they do not change are verified with the rest.
+func (db *DB) encodeEarly(r *reading, ch *store.Changes) (*writing, error) {
+	w := &writing{room: r.room, alike: &db.alikeStatements}
+	change(w, setJobs, jobTable, w.moveJobs(r, ch.Jobs))
+	change(w, setSteps, stepTable, w.moveSteps(r, ch.Steps))
+	for _, u := range ch.Jobs {
+		f := r.jobs[u.Record.Key()]
+		f.cached, f.written, f.head = false, true, u.Record.Head
+	}
+	for _, u := range ch.Steps {
+		f := r.steps[u.Record.StepKey]
+		f.cached, f.written, f.head = false, true, u.Record.Head
+	}
+	w.check(w.complete(ch))
+	return w, w.err
+}
