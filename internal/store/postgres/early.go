@@ -33,7 +33,7 @@ func (db *DB) readAndWrite(r *reading, p *pipe) error {
 // writeEarly sends what a transaction changes for good before it knows what it claims.
 func (db *DB) writeEarly(r *reading, p *pipe) error {
 	ch := r.q.Early(r.Facts)
-	if ch == nil || len(ch.Jobs)+len(ch.Steps) == 0 {
+	if ch == nil || len(ch.Jobs)+len(ch.Steps) == 0 || bodiesOf(ch) > maxEarly {
 		return nil
 	}
 	w, err := db.encodeEarly(r, ch)
@@ -42,6 +42,21 @@ func (db *DB) writeEarly(r *reading, p *pipe) error {
 	}
 	r.written, p.calls = w, w.calls
 	return p.send(context.Background())
+}
+
+// maxEarly is up to how many bytes of bodies are written early. The server reads nothing while it
+// sends claims, and the client reads nothing while it writes: more than fits into the buffers of a
+// connection would wait until the driver notices that.
+const maxEarly = 64 << 10
+
+func bodiesOf(ch *store.Changes) (n int) {
+	for _, u := range ch.Jobs {
+		n += len(u.Record.Output)
+	}
+	for _, u := range ch.Steps {
+		n += len(u.Record.Output)
+	}
+	return n
 }
 
 // encodeEarly prepares early changes. The rows that they do not change are verified with the rest.

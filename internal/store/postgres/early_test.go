@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
@@ -17,6 +18,7 @@ type earlyExchange struct {
 	*pair
 	claimed        *pawl.Job
 	routes         []rowkey.Route
+	output         []byte // of the job
 	ctx            context.Context
 	early, decided int
 	change         func(f *store.Facts)                   // when what is claimed is decided; may be nil
@@ -45,6 +47,7 @@ func (x *earlyExchange) stored() *pawl.Job {
 // report ends the step and the job.
 func (x *earlyExchange) report(f *store.Facts) *draft {
 	d := &draft{now: f.Now}
+	f.Jobs[x.job.Key()].Output = x.output
 	d.moveStep(x.job.ID, f.Steps[x.first], lifecycle.StepSuccess, lifecycle.StepComplete)
 	d.moveJob(f.Jobs[x.job.Key()], lifecycle.JobCompleted, lifecycle.JobSuccess)
 	return d
@@ -197,6 +200,22 @@ func TestEarlyChangesBesideALoneRoute(t *testing.T) {
 	blind(x.a)
 	x.routes = []rowkey.Route{8, 9}
 	supposeLone(x.a, 8, 9)
+	if err := x.run(); err != nil {
+		t.Fatal(err)
+	}
+	x.want(true, 1, 1)
+}
+
+// TestLargeEarlyChanges: what is too large to be written early is written with the rest.
+func TestLargeEarlyChanges(t *testing.T) {
+	t.Parallel()
+	x := newEarlyExchange(t)
+	x.output = []byte(`"` + strings.Repeat("x", maxEarly) + `"`)
+	x.change = func(*store.Facts) {
+		if !x.free(x.job.Key()) {
+			t.Error("the job is locked before all is decided")
+		}
+	}
 	if err := x.run(); err != nil {
 		t.Fatal(err)
 	}
