@@ -28,6 +28,7 @@ func (t *tx) early() *store.Changes {
 		return nil
 	}
 	t.hash()
+	t.ended = *c
 	for _, u := range c.Jobs {
 		t.jobs[u.Record.Key()].written = true
 	}
@@ -45,14 +46,14 @@ func (t *tx) final() bool {
 		}
 	}
 	for k, h := range t.steps {
-		if h.made || h.dirty && !t.ended(t.jobs[k.Job]) {
+		if h.made || h.dirty && !hasEnded(t.jobs[k.Job]) {
 			return false
 		}
 	}
 	return t.broken == nil
 }
 
-func (t *tx) ended(h *held[pawl.Job]) bool { return h != nil && lifecycle.Job.Ended(h.record.State) }
+func hasEnded(h *held[pawl.Job]) bool { return h != nil && lifecycle.Job.Ended(h.record.State) }
 
 // complete adds the facts that early ones lacked. The clock does not go back.
 func (t *tx) complete() {

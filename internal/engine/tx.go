@@ -71,7 +71,8 @@ type tx struct {
 	full        []rowkey.Route // routes for which a submission has found no slot
 	unserved    int            // jobs that lent slots could have taken
 
-	sealed, branched int // of the entries and of counted: the first so many are sealed, and folded
+	ended            store.Changes // what was written early
+	sealed, branched int           // of the entries and of counted: the first so many are sealed, and folded
 
 	command int // counts commands, to identify the first touch of a record by each
 	journal journal
@@ -663,8 +664,11 @@ func (t *tx) changes() (*store.Changes, error) {
 func (t *tx) work(c *store.Changes) error {
 	err := t.sealNotes()
 	for _, h := range t.jobs {
+		if h.written {
+			continue
+		}
 		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
-		if h.dirty && !h.written && err == nil {
+		if h.dirty && err == nil {
 			err = t.sealJob(h)
 		}
 		if h.made {
@@ -676,8 +680,11 @@ func (t *tx) work(c *store.Changes) error {
 		}
 	}
 	for _, h := range t.steps {
+		if h.written {
+			continue
+		}
 		due(t.now, h.record.Mark, &h.record.MarkAt, &h.record.MarkTries)
-		if h.dirty && !h.written && err == nil {
+		if h.dirty && err == nil {
 			err = t.sealStep(h)
 		}
 		if h.made {
@@ -689,6 +696,7 @@ func (t *tx) work(c *store.Changes) error {
 	// All writers lock the rows of a commit in the same order.
 	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
 	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
+	c.Jobs, c.Steps = append(c.Jobs, t.ended.Jobs...), append(c.Steps, t.ended.Steps...)
 	return err
 }
 

@@ -333,7 +333,11 @@ func (r *reading) changed(j *pawl.Job) *pawl.Job {
 // handOut gives each claim its share of the results, in order.
 func (r *reading) handOut() {
 	r.Claims = make([]store.ClaimFacts, len(r.q.Claims))
-	gone := map[pawl.StepKey]bool{}
+	n := 0
+	for _, group := range r.groups {
+		n += len(group.steps) + len(group.starts)
+	}
+	gone := make(map[pawl.StepKey]bool, n)
 	for i, c := range r.q.Claims {
 		f, group := &r.Claims[i], r.groupOf(c.Routes)
 		for len(f.Steps) < c.Limit && len(group.steps) > 0 {

@@ -126,6 +126,7 @@ func (c *rowCache) recall(r *reading) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.Now, r.timely = c.clock()
+	r.read = make(map[rowkey.Job]bodies, r.expected(distinct(r.q.Jobs)))
 	if r.recalled = c.findJobs(r) && c.findSteps(r) && c.findWaiting(r); !r.recalled {
 		clear(r.Jobs)
 		clear(r.Steps)
@@ -146,8 +147,17 @@ func distinct[K comparable](keys []K) (n int) {
 	return n
 }
 
+// expected returns about how many records are claimed beside n that are named.
+func (r *reading) expected(n int) (claimed int) {
+	for i := range r.q.Claims {
+		claimed += r.q.Claims[i].Limit
+	}
+	return min(claimed, n) // a worker asks for about as many as it reports
+}
+
 func (c *rowCache) findJobs(r *reading) bool {
 	n := distinct(r.q.Jobs)
+	n += r.expected(n)
 	r.Jobs, r.jobs = make(map[rowkey.Job]*pawl.Job, n), make(map[rowkey.Job]*foundRow[pawl.Job], n)
 	for _, key := range r.q.Jobs {
 		if r.Jobs[key] != nil {
@@ -170,6 +180,7 @@ func (j *cachedJob) distrusted() bool {
 
 func (c *rowCache) findSteps(r *reading) bool {
 	n := distinct(r.q.Steps)
+	n += r.expected(n)
 	r.Steps, r.steps = make(map[pawl.StepKey]*pawl.Step, n), make(map[pawl.StepKey]*foundRow[pawl.Step], n)
 	for _, key := range r.q.Steps {
 		if r.Steps[key] != nil {

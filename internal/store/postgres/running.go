@@ -115,7 +115,7 @@ func (w *writing) running(f *reading, ch *store.Changes) {
 		}
 	}
 	begun := make(map[rowkey.Worker][]rowkey.Job) // the jobs by worker
-	named := make(map[rowkey.Job]bool)
+	named := make(map[rowkey.Job]bool, len(ch.Jobs)+len(ch.NewJobs))
 	add := func(worker rowkey.Worker, job rowkey.Job) {
 		if h := (holding{worker, job}); !held[h] {
 			held[h], named[job] = true, true
