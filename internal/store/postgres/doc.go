@@ -64,7 +64,7 @@
 //
 // Within a transaction rows are locked in the order pools, schedules, tokens, pauses of queues,
 // webhooks, workers, jobs, steps, each by key; claims skip locked rows. Rows that were recalled
-// beside claims are locked after these, and waited for 50 ms at most; then they are read in
+// beside claims are locked after these, and waited for 51 ms at most; then they are read in
 // order. Transactions of one handle on the same job wait for each other before they begin
 // (reserve.go). The mutexes in memory are leaves; session.mu is held while its connection is
 // used.

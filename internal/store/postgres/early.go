@@ -11,8 +11,12 @@ import (
 // decided, the client for what is claimed and for the commit. So what is claimed is requested
 // first; while the server looks for it, the client decides on the reports, whose rows are cached,
 // and sends what they change for good (store.Query.Early). While the server writes that, the
-// client decides on what was claimed. There is no further statement and no further wait: all are
-// sent together, and an error of an early one shows before the commit.
+// client decides on what was claimed. There is no further wait: all are sent together, and an error
+// of an early one shows before the commit.
+//
+// The early changes are sent before it is known that the transaction has begun. If it has not, they
+// would be a transaction of their own, and be committed without a trail. So they begin with a
+// statement that fails then (inReading).
 
 // readAndWrite sends the reading half of a transaction, has the rest be decided of what is known,
 // and sends that before it reads the results. The rows must be recalled.
@@ -62,6 +66,7 @@ func bodiesOf(ch *store.Changes) (n int) {
 // encodeEarly prepares early changes. The rows that they do not change are verified with the rest.
 func (db *DB) encodeEarly(r *reading, ch *store.Changes) (*writing, error) {
 	w := &writing{room: r.room, alike: &db.alikeStatements}
+	w.add(inReading)
 	change(w, setJobs, jobTable, w.moveJobs(r, ch.Jobs))
 	change(w, setSteps, stepTable, w.moveSteps(r, ch.Steps))
 	for _, u := range ch.Jobs {

@@ -234,3 +234,17 @@ func TestEarlyChangesOfACallerThatMayGiveUp(t *testing.T) {
 	}
 	x.want(true, 0, 1)
 }
+
+// TestEarlyChangesWithoutATransaction (K5): if the transaction cannot be begun, what was sent early is
+// not committed by itself.
+func TestEarlyChangesWithoutATransaction(t *testing.T) {
+	t.Parallel()
+	x := newEarlyExchange(t)
+	if _, err := x.a.pool.Exec(t.Context(), "deallocate begin"); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.run(); code(err) != "26000" { // there is no such statement
+		t.Errorf("got %v, want the error of begin", err)
+	}
+	x.want(false, 1, 0)
+}

@@ -92,7 +92,9 @@ func (p *pipe) again() error {
 }
 
 // send sends the queued statements as one part of what the pipe is used for. Several parts belong to
-// a transaction that the first one has begun: after an error in one, those of all later ones fail.
+// a transaction that the first one begins: after an error in one, those of all later ones fail. If it
+// was not begun, they would be transactions of their own: a part that is sent before the results of
+// the first are read has to begin with a statement that fails then.
 // Behind a part the server waits for the next for a limited time, as everywhere in a transaction.
 func (p *pipe) send(ctx context.Context) error {
 	calls, from := p.calls, len(p.sent)

@@ -74,7 +74,10 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 
 	// What is recalled is locked when it is written, after the rows of claims and so out of order.
 	// Who has such a row and waits for a claimed one would be a deadlock, which ends after a second.
-	limitRecalled = &statement{"limit_recalled", "set local lock_timeout = '50ms'"}
+	limitRecalled = &statement{"limit_recalled", "set local lock_timeout = '" + recalledWait + "'"}
+
+	// inReading fails unless the transaction that has set this limit is under way.
+	inReading = &statement{"in_reading", "select 1 / (current_setting('lock_timeout') = '" + recalledWait + "')::int"}
 
 	takeKeys = &statement{"take_keys", `with u as materialized (
   select workspace, key, case when pg_try_advisory_lock_shared(` + lockOf("") + `) then pg_advisory_unlock_shared(` + lockOf("") + `) else false end as free
@@ -101,6 +104,10 @@ const (
 	// keyWait is how long a transaction waits for another one that has taken a key. The
 	// caller tries it twice at most: among others, and alone.
 	keyWait = "500ms"
+
+	// recalledWait is how long a transaction waits for a row that it recalled. It is an odd number, so
+	// that it is no default of a server or a user: see inReading.
+	recalledWait = "51ms"
 
 	someKeys = "unnest($1::text[], $2::text[]) as u(workspace, key)"
 )

@@ -57,7 +57,7 @@ func TestAllStatementsAreListed(t *testing.T) {
 // statements are all statements of write transactions.
 var statements = append(alone(append(newFewEntries[1:], verifyWorker, newAnswer, newRunning, newJob, newStep, newFed, moveJobs.alone, countJobs.alone, takeSteps.alone, endSteps.alone, spreadSteps.alone)...),
 	begin, rollback, commit, now,
-	lockPools, countPools, limitWait, takeKeys, waitOn, limitRecalled, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
+	lockPools, countPools, limitWait, takeKeys, waitOn, limitRecalled, inReading, readKeys, readQuotas, readSchedules, readTokens, readPauses, readWebhooks, readWorkers, watchWorkers, readTurns, readJobs, readUnlocked, readVersions, readSignals, countSignals,
 	readSteps, readNamed, readAhead, claimOne, claimMany, claimLone,
 	newDefinitions, newWorkers, newJobs, newSteps, setWorkers, setJobs, setSteps,
 	moveJobs.read, countJobs.read, startJobs.read, finishJobs.read, startSteps.read, finishSteps.read, takeSteps.read, endSteps.read, moveSteps.read, spreadSteps.read, moveJobs.known, countJobs.known, startJobs.known, finishJobs.known, startSteps.known, finishSteps.known, takeSteps.known, endSteps.known, moveSteps.known,
