@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
@@ -247,4 +249,48 @@ func TestEarlyChangesWithoutATransaction(t *testing.T) {
 		t.Errorf("got %v, want the error of begin", err)
 	}
 	x.want(false, 1, 0)
+}
+
+// TestStatementsOfAbandonedEarlyChanges: a connection whose transaction was given up is used again; so
+// it is known which statements the early changes have prepared on it.
+func TestStatementsOfAbandonedEarlyChanges(t *testing.T) {
+	t.Parallel()
+	for name, abandon := range map[string]func(x *earlyExchange){
+		"the decision fails": func(x *earlyExchange) {
+			x.spoil = func(*earlyExchange, *draft) error { return errRefused }
+		},
+		"the transaction is not begun": func(x *earlyExchange) {
+			if _, err := x.a.pool.Exec(t.Context(), "deallocate begin"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newEarlyExchange(t)
+			abandon(x)
+			if err := x.run(); err == nil {
+				t.Error("there is no error")
+			}
+			conn, err := x.a.pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Release()
+			known := preparedOn(conn.Conn().PgConn())
+			if !known[inReading] {
+				t.Error("the connection is not that of the early changes")
+			}
+			rows, _ := conn.Query(t.Context(), "select name from pg_prepared_statements where not from_sql")
+			names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range statements {
+				if prepared := slices.Contains(names, s.name); prepared && !known[s] {
+					t.Errorf("%s is prepared, and it is not known", s.name)
+				}
+			}
+		})
+	}
 }

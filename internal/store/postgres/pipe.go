@@ -116,11 +116,12 @@ func (p *pipe) send(ctx context.Context) error {
 		prepare(p.line, known, p.sent[:i+1])
 		p.line.SendQueryPrepared(p.sent[i].statement.name, p.sent[i].params, inBinary, inBinary)
 	}
-	if err := p.line.Sync(); err != nil {
-		return errors.Join(err, p.close())
-	}
 	if n := len(p.sent); n > from {
 		p.sent[n-1].last = true
+	}
+	if err := p.line.Sync(); err != nil {
+		p.got = len(p.sent) // nothing can be read
+		return errors.Join(err, p.close())
 	}
 	buffer.takeBack(p.conn)
 	return nil
@@ -131,8 +132,8 @@ func (p *pipe) receive() error { return p.receiveFirst(len(p.sent)) }
 
 // receiveFirst reads the results of the first n statements that were sent.
 func (p *pipe) receiveFirst(n int) error {
-	for ; p.got < n; p.got++ {
-		if err := p.answer(p.line, &p.sent[p.got]); err != nil {
+	for p.got < n {
+		if err := p.next(); err != nil {
 			_ = p.close()
 			return err
 		}
@@ -140,8 +141,26 @@ func (p *pipe) receiveFirst(n int) error {
 	return nil
 }
 
-// close drops the results that were not read.
+// next reads the results of the next statement. After an error it goes on behind the part.
+func (p *pipe) next() error {
+	err := p.answer(p.line, &p.sent[p.got])
+	switch p.got++; {
+	case severed(err):
+		p.got = len(p.sent)
+	case err != nil:
+		for !p.sent[p.got-1].last {
+			p.got++
+		}
+		_, _ = p.line.GetResults() // the end of the part
+	}
+	return err
+}
+
+// close drops the results that were not read, but remembers what the statements have prepared.
 func (p *pipe) close() error {
+	for p.got < len(p.sent) {
+		_ = p.next()
+	}
 	err := p.line.Close()
 	p.line, p.sent, p.got = nil, nil, 0
 	return err
