@@ -57,7 +57,7 @@ func (db *DB) Do(ctx context.Context, q *store.Query, decide func(*store.Facts) 
 func (db *DB) transact(ctx context.Context, q *store.Query, decide func(*store.Facts) (*store.Changes, error)) (outdated bool, err error) {
 	conn, facts, err := db.begin(ctx, q)
 	if err != nil {
-		return false, err
+		return errors.Is(err, store.ErrStale), err
 	}
 	// If decide panics, the connection is released within a transaction; the pool then closes
 	// it. The room is not used again then.
@@ -83,7 +83,12 @@ func (db *DB) decideAndCommit(ctx context.Context, conn *pgxpool.Conn, facts *re
 		db.cache.put(facts, ch, &w.stamp)
 		db.running.see(w, ch)
 	}
-	return facts.recalled && (errors.Is(err, store.ErrStale) || code(err) == codeLockTimeout), err
+	return facts.recalled && mayBeOutdated(err), err
+}
+
+// mayBeOutdated reports whether rows that were recalled may have caused an error of a write.
+func mayBeOutdated(err error) bool {
+	return errors.Is(err, store.ErrStale) || code(err) == codeLockTimeout
 }
 
 // begin opens a transaction and reads what q asks for. A failure here comes before any

@@ -195,17 +195,56 @@ func TestEarlyChangesThatAreNotCommitted(t *testing.T) {
 }
 
 // TestEarlyChangesBesideALoneRoute: a claim that needs its second statement gets it in the same
-// transaction.
+// transaction. If an early change has failed by then, all is read and decided again (K5).
 func TestEarlyChangesBesideALoneRoute(t *testing.T) {
 	t.Parallel()
-	x := newEarlyExchange(t)
-	blind(x.a)
-	x.routes = []rowkey.Route{8, 9}
-	supposeLone(x.a, 8, 9)
-	if err := x.run(); err != nil {
-		t.Fatal(err)
+	for name, meanwhile := range map[string]func(x *earlyExchange) (release func()){
+		"of known rows":         func(*earlyExchange) func() { return func() {} },
+		"of an outdated row":    (*earlyExchange).outdate,
+		"of a row that is held": (*earlyExchange).hold,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newEarlyExchange(t)
+			blind(x.a)
+			x.routes = []rowkey.Route{8, 9}
+			supposeLone(x.a, 8, 9)
+			release := meanwhile(x)
+			done := make(chan error, 1)
+			go func() { done <- x.run() }()
+			release()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			x.want(true, 1, 1)
+		})
 	}
-	x.want(true, 1, 1)
+}
+
+// outdate has another process change the job.
+func (x *earlyExchange) outdate() (release func()) {
+	x.Helper()
+	do(x.T, x.b, x.q, func(f *store.Facts, d *draft) { x.keep(f, d) })
+	x.job = x.stored()
+	return func() {}
+}
+
+// hold locks the job until a transaction waits for it without a limit: to read it.
+func (x *earlyExchange) hold() (release func()) {
+	x.Helper()
+	tx, err := x.b.pool.Begin(x.Context())
+	if err == nil {
+		_, err = tx.Exec(x.Context(), "select from job where id = $1 for update", int64(x.job.Key()))
+	}
+	if err != nil {
+		x.Fatal(err)
+	}
+	return func() {
+		await(x.T, x.b, "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query = $1)", readJobs.sql)
+		if err := tx.Rollback(x.Context()); err != nil {
+			x.Error(err)
+		}
+	}
 }
 
 // TestLargeEarlyChanges: what is too large to be written early is written with the rest.

@@ -177,7 +177,7 @@ func (db *DB) read(ctx context.Context, conn *pgconn.PgConn, q *store.Query, ear
 		return nil, r.orHeld(err)
 	}
 	if err := r.claimWidely(ctx, p, db.patience); err != nil {
-		return nil, err
+		return nil, r.orOutdated(err)
 	}
 	for _, g := range r.groups {
 		if g.claimCursor != nil {
@@ -277,6 +277,15 @@ func (r *reading) orHeld(err error) error {
 		return err
 	}
 	return &pawl.Error{Kind: pawl.Conflict, Message: "a request id is in use", Hint: "try again", Err: fmt.Errorf("%w: %w", store.ErrKeyHeld, err)}
+}
+
+// orOutdated returns store.ErrStale if err may be that an early change has found an outdated row, or
+// one that another transaction has locked.
+func (r *reading) orOutdated(err error) error {
+	if r.written != nil && mayBeOutdated(writeError(err)) {
+		return fmt.Errorf("%w: %w", store.ErrStale, err)
+	}
+	return err
 }
 
 func (r *reading) distinctKeys() []store.IdempotencyKey {
