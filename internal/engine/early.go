@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
@@ -55,8 +56,14 @@ func (t *tx) final() bool {
 
 func hasEnded(h *held[pawl.Job]) bool { return h != nil && lifecycle.Job.Ended(h.record.State) }
 
-// complete adds the facts that early ones lacked. The clock does not go back.
+// complete adds the facts that early ones lacked. The clock does not go back. Inputs and metadata come
+// with a claim, also those of a job that is known.
 func (t *tx) complete() {
 	t.now = max(t.now, t.facts.Now)
+	for _, h := range t.jobs {
+		if !h.made && !h.written {
+			h.loaded = [2]json.RawMessage{h.record.Inputs, h.record.Metadata}
+		}
+	}
 	t.see()
 }

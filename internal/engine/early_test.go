@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"testing"
 
@@ -10,15 +11,18 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/audit"
 	"github.com/pawl-dev/pawl/internal/decide"
+	"github.com/pawl-dev/pawl/internal/lab/pgtest"
 	"github.com/pawl-dev/pawl/internal/link"
 	"github.com/pawl-dev/pawl/internal/rowkey"
 	"github.com/pawl-dev/pawl/internal/store"
+	"github.com/pawl-dev/pawl/internal/store/postgres"
 	"github.com/pawl-dev/pawl/lifecycle"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// An eager store has the reports of an exchange decided before it adds what is claimed, as a store
-// may, and checks that what they have changed early stays as it is.
+// An eager store has the reports of an exchange decided before it adds what is claimed, and the inputs
+// and metadata that come with a claim, as a store may, and checks that what they have changed early
+// stays as it is.
 type eager struct {
 	*testing.T
 	early []int // how many records each transaction has changed early
@@ -31,8 +35,11 @@ func (s *eager) do(ctx context.Context, db store.Store, q *store.Query, judge fu
 		}
 		all := *f
 		f.Claims, f.Workers, f.Jobs, f.Steps = nil, nil, map[rowkey.Job]*pawl.Job{}, map[pawl.StepKey]*pawl.Step{}
+		whole := map[rowkey.Job]pawl.Job{}
 		for _, k := range q.Jobs {
-			f.Jobs[k] = all.Jobs[k]
+			j := all.Jobs[k]
+			f.Jobs[k], whole[k] = j, *j
+			j.Inputs, j.Metadata = nil, nil
 		}
 		for _, k := range q.Steps {
 			f.Steps[k] = all.Steps[k]
@@ -41,6 +48,9 @@ func (s *eager) do(ctx context.Context, db store.Store, q *store.Query, judge fu
 		s.early = append(s.early, len(heads))
 		f.Claims, f.Workers = all.Claims, all.Workers
 		maps.Copy(f.Jobs, all.Jobs)
+		for k, j := range whole {
+			f.Jobs[k].Inputs, f.Jobs[k].Metadata = j.Inputs, j.Metadata
+		}
 		maps.Copy(f.Steps, all.Steps)
 		f.Now += 5
 		ch, err := judge(f)
@@ -76,19 +86,25 @@ func headsOf(c *store.Changes) map[store.EntityKey]audit.Hash {
 func eagerEngine(t *testing.T, steps string) (*Engine, *eager, *pawl.Worker, link.Assignment) {
 	t.Helper()
 	e, s := interposedEngine(t)
-	def, err := workflow.Parse("test.yaml", []byte("name: some\nsteps: ["+steps+"]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, err := e.Submit(t.Context(), pawl.Submission{Definition: def.Canonical(), Actor: "test"}); err != nil || a[0].Err != nil {
-		t.Fatal(a, err)
-	}
-	w, first := e.claimOne(t) // and another job
+	w, first := e.claimFirstOf(t, steps)
 	x := &eager{T: t}
 	s.do = func(ctx context.Context, q *store.Query, judge func(*store.Facts) (*store.Changes, error)) error {
 		return x.do(ctx, s.Store, q, judge)
 	}
 	return e, x, w, first
+}
+
+// claimFirstOf submits a job, and then another one, and lets a new worker claim the first step.
+func (e *Engine) claimFirstOf(t *testing.T, steps string) (*pawl.Worker, link.Assignment) {
+	t.Helper()
+	def, err := workflow.Parse("test.yaml", []byte("name: some\ninputs: {n: {type: integer}}\nsteps: ["+steps+"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := e.Submit(t.Context(), pawl.Submission{Definition: def.Canonical(), Inputs: json.RawMessage(`{"n":1}`), Actor: "test"}); err != nil || a[0].Err != nil {
+		t.Fatal(a, err)
+	}
+	return e.claimOne(t)
 }
 
 // verified checks the trails of a job and its steps against their records.
@@ -209,4 +225,38 @@ func TestWhatWasWrittenEarlyIsNotChangedAgain(t *testing.T) {
 	if j := e.verified(t, first.Step.Job); j.State != lifecycle.JobCompleted || j.Seq != 5 {
 		t.Errorf("the job is %s at %d; want both moves, once", j.State, j.Seq)
 	}
+}
+
+// TestEarlyOnPostgreSQL: what a claim adds to a job that was decided on early is not taken for a change
+// of it: all is decided once.
+func TestEarlyOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, s := interpose(t, db)
+	w, next := e.claimFirstOf(t, noMore+", {id: b, handler: nobody}, {id: c, handler: nobody}")
+	var early, decided int
+	s.do = func(ctx context.Context, q *store.Query, judge func(*store.Facts) (*store.Changes, error)) error {
+		counted := *q
+		counted.Early = func(f *store.Facts) *store.Changes {
+			early++
+			return q.Early(f)
+		}
+		return s.Store.Do(ctx, &counted, func(f *store.Facts) (*store.Changes, error) {
+			decided++
+			return judge(f)
+		})
+	}
+	for n := 1; n <= 2; n++ {
+		got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(next, `{"n": 1}`)}, Free: 1})
+		if err != nil || len(got) != 1 || got[0].Step.Job != next.Step.Job {
+			t.Fatalf("claimed %v, %v; want another step of the job", got, err)
+		}
+		if next = got[0]; early != n || decided != n {
+			t.Errorf("%d exchanges were decided %d times early and %d times", n, early, decided)
+		}
+	}
+	e.verified(t, next.Step.Job)
 }

@@ -70,6 +70,10 @@ func interposedEngine(t *testing.T) (*Engine, *interposed) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return interpose(t, db)
+}
+
+func interpose(t *testing.T, db store.Store) (*Engine, *interposed) {
 	s := &interposed{Store: db}
 	e := New(Config{Store: s, Passive: true, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
