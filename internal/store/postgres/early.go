@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"context"
-	"errors"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
@@ -40,9 +40,9 @@ func (db *DB) writeEarly(r *reading, p *pipe) error {
 	if ch == nil || len(ch.Jobs)+len(ch.Steps) == 0 || bodiesOf(ch) > maxEarly {
 		return nil
 	}
-	w, err := db.encodeEarly(r, ch)
-	if err != nil {
-		return errors.Join(err, p.close())
+	w := db.encodeEarly(r, ch)
+	if w == nil {
+		return nil
 	}
 	r.written, p.calls = w, w.calls
 	return p.send(context.Background())
@@ -63,20 +63,27 @@ func bodiesOf(ch *store.Changes) (n int) {
 	return n
 }
 
-// encodeEarly prepares early changes. The rows that they do not change are verified with the rest.
-func (db *DB) encodeEarly(r *reading, ch *store.Changes) (*writing, error) {
+// encodeEarly prepares early changes, or returns nil if some cannot be written now: one that is not
+// among the narrow updates, which verify what they write, and one that cannot be encoded. The rows
+// that are not changed are verified with the rest.
+func (db *DB) encodeEarly(r *reading, ch *store.Changes) *writing {
 	w := &writing{room: r.room, alike: &db.alikeStatements}
 	w.add(inReading)
-	change(w, setJobs, jobTable, w.moveJobs(r, ch.Jobs))
-	change(w, setSteps, stepTable, w.moveSteps(r, ch.Steps))
+	others := len(w.moveJobs(r, ch.Jobs)) + len(w.moveSteps(r, ch.Steps))
+	written := others == 0 && w.err == nil
 	for _, u := range ch.Jobs {
-		f := r.jobs[u.Record.Key()]
-		f.cached, f.written, f.head = false, true, u.Record.Head
+		r.jobs[u.Record.Key()].early(written, &u.Record.Record)
 	}
 	for _, u := range ch.Steps {
-		f := r.steps[u.Record.StepKey]
-		f.cached, f.written, f.head = false, true, u.Record.Head
+		r.steps[u.Record.StepKey].early(written, &u.Record.Record)
 	}
-	w.check(w.complete(ch))
-	return w, w.err
+	if !written {
+		return nil
+	}
+	return w
+}
+
+// early notes whether a cached row was written early.
+func (f *foundRow[R]) early(written bool, now *pawl.Record) {
+	f.cached, f.written, f.head = !written, written, now.Head
 }

@@ -20,6 +20,7 @@ type earlyExchange struct {
 	*pair
 	claimed        *pawl.Job
 	routes         []rowkey.Route
+	fails          bool   // the job
 	output         []byte // of the job
 	ctx            context.Context
 	early, decided int
@@ -50,6 +51,9 @@ func (x *earlyExchange) stored() *pawl.Job {
 func (x *earlyExchange) report(f *store.Facts) *draft {
 	d := &draft{now: f.Now}
 	f.Jobs[x.job.Key()].Output = x.output
+	if x.fails {
+		f.Jobs[x.job.Key()].Error = &pawl.Failure{Message: "no"}
+	}
 	d.moveStep(x.job.ID, f.Steps[x.first], lifecycle.StepSuccess, lifecycle.StepComplete)
 	d.moveJob(f.Jobs[x.job.Key()], lifecycle.JobCompleted, lifecycle.JobSuccess)
 	return d
@@ -141,6 +145,10 @@ func TestEarlyChangesOfOutdatedRows(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(x *earlyExchange, f *store.Facts, d *draft){
 		"the job": func(x *earlyExchange, f *store.Facts, d *draft) { x.keep(f, d) },
+		"a job that fails, which no narrow update covers": func(x *earlyExchange, f *store.Facts, d *draft) {
+			x.fails = true
+			x.keep(f, d)
+		},
 		"a step that is only read": func(x *earlyExchange, f *store.Facts, d *draft) {
 			d.moveStep(x.job.ID, f.Steps[x.second], lifecycle.StepEnqueue, lifecycle.StepEnqueued)
 		},
@@ -154,6 +162,29 @@ func TestEarlyChangesOfOutdatedRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			x.want(true, 1, 2)
+		})
+	}
+}
+
+// TestEarlyChangesOfAnotherVersion (K5): a row that is not the version that was decided on is found,
+// even if it has the same sequence number; also one of which more changes than a narrow update covers.
+func TestEarlyChangesOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]bool{"the job completes": false, "the job fails": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newEarlyExchange(t)
+			x.fails = fails
+			if _, err := x.b.pool.Exec(t.Context(), "update job set open = open + 7 where id = $1", int64(x.job.Key())); err != nil {
+				t.Fatal(err)
+			}
+			if err := x.run(); err != nil {
+				t.Fatal(err)
+			}
+			x.want(true, 1, 2)
+			if open := x.stored().Open; open != x.job.Open+7 {
+				t.Errorf("%d open steps, want those of the other change", open)
+			}
 		})
 	}
 }
