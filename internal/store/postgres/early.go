@@ -37,7 +37,7 @@ func (db *DB) readAndWrite(r *reading, p *pipe) error {
 // writeEarly sends what a transaction changes for good before it knows what it claims.
 func (db *DB) writeEarly(r *reading, p *pipe) error {
 	ch := r.q.Early(r.Facts)
-	if ch == nil || len(ch.Jobs)+len(ch.Steps) == 0 || bodiesOf(ch) > maxEarly {
+	if ch == nil || len(ch.Jobs)+len(ch.Steps) == 0 {
 		return nil
 	}
 	w := db.encodeEarly(r, ch)
@@ -48,29 +48,19 @@ func (db *DB) writeEarly(r *reading, p *pipe) error {
 	return p.send(context.Background())
 }
 
-// maxEarly is up to how many bytes of bodies are written early. The server reads nothing while it
-// sends claims, and the client reads nothing while it writes: more than fits into the buffers of a
-// connection would wait until the driver notices that.
-const maxEarly = 64 << 10
-
-func bodiesOf(ch *store.Changes) (n int) {
-	for _, u := range ch.Jobs {
-		n += len(u.Record.Output)
-	}
-	for _, u := range ch.Steps {
-		n += len(u.Record.Output)
-	}
-	return n
-}
+// maxEarly is up to how many bytes are written early. The server reads nothing while it sends claims,
+// and the client reads nothing while it writes: more than fits into the buffers of a connection would
+// wait until the driver notices that. Linux gives a Unix socket 208 KiB by default.
+const maxEarly = 128 << 10
 
 // encodeEarly prepares early changes, or returns nil if some cannot be written now: one that is not
-// among the narrow updates, which verify what they write, and one that cannot be encoded. The rows
-// that are not changed are verified with the rest.
+// among the narrow updates, which verify what they write, and one that cannot be encoded, or if they
+// are too large. The rows that are not changed are verified with the rest.
 func (db *DB) encodeEarly(r *reading, ch *store.Changes) *writing {
 	w := &writing{room: r.room, alike: &db.alikeStatements}
 	w.add(inReading)
 	others := len(w.moveJobs(r, ch.Jobs)) + len(w.moveSteps(r, ch.Steps))
-	written := others == 0 && w.err == nil
+	written := others == 0 && w.err == nil && sizeOf(w.calls) <= maxEarly
 	for _, u := range ch.Jobs {
 		r.jobs[u.Record.Key()].early(written, &u.Record.Record)
 	}

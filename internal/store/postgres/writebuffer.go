@@ -40,20 +40,25 @@ func writeBufferOf(conn *pgconn.PgConn) *writeBuffer {
 
 // lend gives the driver the buffer for these calls, with room for all of them.
 func (b *writeBuffer) lend(conn *pgconn.PgConn, calls []call) {
-	const around = 64 // bytes that the protocol adds to the parameters of a call
-	size := 0
-	for i := range calls {
-		size += around + len(calls[i].statement.name)
-		for _, p := range calls[i].params {
-			size += 4 + len(p)
-		}
-	}
+	size := sizeOf(calls)
 	if size < minWriteBuffer {
 		return
 	}
 	b.buf = slices.Grow(b.buf[:0], size)
 	b.next, b.lent = b.buf, true
 	conn.Frontend().Send(b)
+}
+
+// sizeOf returns about how many bytes the calls are on the wire.
+func sizeOf(calls []call) (n int) {
+	const around = 64 // bytes that the protocol adds to the parameters of a call
+	for i := range calls {
+		n += around + len(calls[i].statement.name)
+		for _, p := range calls[i].params {
+			n += 4 + len(p)
+		}
+	}
+	return n
 }
 
 // takeBack returns the driver's own buffer to it, after a flush.
