@@ -18,6 +18,10 @@ import (
 // tried again in one piece.
 var errChangedAgain = fmt.Errorf("a record was written before the transaction was decided: %w", store.ErrStale)
 
+// errTooEarly is the error of a transaction that needs a worker before workers have been read. It is
+// tried again in one piece, too.
+var errTooEarly = fmt.Errorf("a worker was needed before it was read: %w", store.ErrStale)
+
 // early returns what the commands have changed until now, sealed, or nil if some of it may change
 // again.
 func (t *tx) early() *store.Changes {

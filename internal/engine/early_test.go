@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"testing"
 
@@ -224,6 +225,23 @@ func TestWhatWasWrittenEarlyIsNotChangedAgain(t *testing.T) {
 	}
 	if j := e.verified(t, first.Step.Job); j.State != lifecycle.JobCompleted || j.Seq != 5 {
 		t.Errorf("the job is %s at %d; want both moves, once", j.State, j.Seq)
+	}
+}
+
+// TestAWorkerIsNotReadEarly: that a worker is not among early facts does not mean that there is none.
+func TestAWorkerIsNotReadEarly(t *testing.T) {
+	t.Parallel()
+	q, f := &store.Query{Watched: []rowkey.Worker{7}, Claims: make([]store.ClaimQuery, 1)}, &store.Facts{}
+	early := newTx(q, f, 0, list{})
+	early.worker(7)
+	if _, err := early.changes(); !errors.Is(err, store.ErrStale) {
+		t.Errorf("before claims are read: %v, want ErrStale", err)
+	}
+	f.Claims = make([]store.ClaimFacts, 1)
+	whole := newTx(q, f, 0, list{})
+	whole.worker(7)
+	if _, err := whole.changes(); err != nil {
+		t.Errorf("after claims were read: %v", err)
 	}
 }
 

@@ -354,6 +354,9 @@ func (t *tx) workerInSight(key rowkey.Worker) *pawl.Worker {
 	if h := t.workers[key]; h != nil {
 		return touch(t, h, &t.journal.workers)
 	}
+	if t.facts.Claims == nil && len(t.asked.q.Claims) > 0 {
+		t.broken = errTooEarly
+	}
 	return nil
 }
 

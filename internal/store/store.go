@@ -147,8 +147,8 @@ type Query struct {
 
 	Reservations []pawl.ID // locked; without those that have expired
 
-	// Early, if there is one, may be called before decide, with facts that lack what is claimed and
-	// watched; their clock is about that of the database. It returns changes of jobs and steps to be
+	// Early, if there is one, may be called before decide, with facts that lack what is claimed, and
+	// all workers; their clock is about that of the database. It returns changes of jobs and steps to be
 	// written while claims are read, or nil. Then decide is called with the same facts, completed,
 	// and returns these changes, which it leaves as they are, among the others. If the facts were
 	// outdated, it may be called again, with other facts, before decide is.

@@ -127,14 +127,20 @@ func (db *DB) tryBegin(ctx context.Context, q *store.Query, early bool) (*pgxpoo
 	if err != nil {
 		return nil, nil, connectError(err)
 	}
+	kept := false
+	defer func() {
+		if !kept { // also if an early decision panics: the pool then closes the connection
+			conn.Release()
+		}
+	}()
 	facts, err := db.read(ctx, conn.Conn().PgConn(), q, early)
 	if err == nil {
+		kept = true
 		return conn, facts, nil
 	}
 	if !severed(err) {
 		db.rollback(ctx, conn)
 	}
-	conn.Release()
 	return nil, nil, err
 }
 

@@ -17,6 +17,11 @@ import (
 // The early changes are sent before it is known that the transaction has begun. If it has not, they
 // would be a transaction of their own, and be committed without a trail. So they begin with a
 // statement that fails then (inReading).
+//
+// The rows that are written early are locked in the order of their kinds and keys, but after those of
+// claims, and before the jobs that are locked at the end, although steps are among them. Two such
+// transactions may wait for each other. The limit of waits for recalled rows ends that, and the one
+// that it meets reads everything in order.
 
 // readAndWrite sends the reading half of a transaction, has the rest be decided of what is known,
 // and sends that before it reads the results. The rows must be recalled.

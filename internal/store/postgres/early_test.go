@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -364,4 +365,31 @@ func TestStatementsOfAbandonedEarlyChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnEarlyDecisionMayPanic: the connection is given back, and nothing stays locked.
+func TestAnEarlyDecisionMayPanic(t *testing.T) {
+	t.Parallel()
+	x := newEarlyExchange(t)
+	q := x.claiming()
+	q.Early = func(*store.Facts) *store.Changes { panic("early") }
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it was not decided early")
+			}
+		}()
+		_ = x.a.Do(context.Background(), q, func(*store.Facts) (*store.Changes, error) { return nil, nil })
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	for range x.a.pool.Config().MaxConns {
+		conn, err := x.a.pool.Acquire(ctx)
+		if err != nil {
+			t.Fatalf("a connection is still taken: %v", err)
+		}
+		defer conn.Release()
+	}
+	await(t, x.b, "select exists (select from job where id = $1 for update skip locked)", int64(x.claimed.Key()))
+	x.want(false, 0, 0)
 }
