@@ -41,6 +41,7 @@ func (db *DB) readAndWrite(r *reading, p *pipe) error {
 
 // writeEarly sends what a transaction changes for good before it knows what it claims.
 func (db *DB) writeEarly(r *reading, p *pipe) error {
+	r.sortWaiting()
 	ch := r.q.Early(r.Facts)
 	if ch == nil || len(ch.Jobs)+len(ch.Steps) == 0 {
 		return nil

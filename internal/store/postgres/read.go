@@ -391,6 +391,7 @@ func (r *reading) sortWaiting() {
 	if len(r.q.Waiting) == 0 {
 		return
 	}
+	clear(r.Waiting)
 	limit := map[rowkey.Job]int{}
 	for _, w := range r.q.Waiting {
 		limit[w.Job] = max(limit[w.Job], w.Limit)
