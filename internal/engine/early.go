@@ -15,11 +15,11 @@ import (
 // change that again, and all is written at the end, once.
 
 // errChangedAgain is the error of a transaction that comes back to what it has written early. It is
-// tried again in one piece.
+// decided again as a whole, on rows that are read.
 var errChangedAgain = fmt.Errorf("a record was written before the transaction was decided: %w", store.ErrStale)
 
 // errTooEarly is the error of a transaction that needs a worker before workers have been read. It is
-// tried again in one piece, too.
+// decided again likewise.
 var errTooEarly = fmt.Errorf("a worker was needed before it was read: %w", store.ErrStale)
 
 // early returns what the commands have changed until now, sealed, or nil if some of it may change

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,9 +97,10 @@ func eagerEngine(t *testing.T, steps string) (*Engine, *eager, *pawl.Worker, lin
 }
 
 // claimFirstOf submits a job, and then another one, and lets a new worker claim the first step.
-func (e *Engine) claimFirstOf(t *testing.T, steps string) (*pawl.Worker, link.Assignment) {
+func (e *Engine) claimFirstOf(t *testing.T, steps string, options ...string) (*pawl.Worker, link.Assignment) {
 	t.Helper()
-	def, err := workflow.Parse("test.yaml", []byte("name: some\ninputs: {n: {type: integer}}\nsteps: ["+steps+"]\n"))
+	lines := append(options, "name: some", "inputs: {n: {type: integer}}", "steps: ["+steps+"]")
+	def, err := workflow.Parse("test.yaml", []byte(strings.Join(lines, "\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +210,7 @@ func TestAReportThatIsRefusedEarly(t *testing.T) {
 }
 
 // TestWhatWasWrittenEarlyIsNotChangedAgain (K5): a commit in which a later command comes back to a
-// record that was written early is made again in one piece.
+// record that was written early is decided again as a whole.
 func TestWhatWasWrittenEarlyIsNotChangedAgain(t *testing.T) {
 	t.Parallel()
 	e, x, _, first := eagerEngine(t, noMore)
@@ -277,4 +279,39 @@ func TestEarlyOnPostgreSQL(t *testing.T) {
 		}
 	}
 	e.verified(t, next.Step.Job)
+}
+
+// TestStepsThatWaitGetSlotsByPriorityEarly (K3): also if it is decided early which of them does.
+func TestStepsThatWaitGetSlotsByPriorityEarly(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.URL(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, s := interpose(t, db)
+	early := 0
+	s.do = func(ctx context.Context, q *store.Query, judge func(*store.Facts) (*store.Changes, error)) error {
+		if q.Early == nil {
+			return s.Store.Do(ctx, q, judge)
+		}
+		counted := *q
+		counted.Early = func(f *store.Facts) *store.Changes {
+			early++
+			return q.Early(f)
+		}
+		return s.Store.Do(ctx, &counted, judge)
+	}
+	w, next := e.claimFirstOf(t, noMore+", {id: b, handler: nobody, needs: [a], priority: 9}, {id: c, handler: nobody, needs: [a]}, {id: d, handler: nobody, needs: [a], priority: 5}", "workers: 1")
+	for _, node := range []int{2, 4} {
+		got, err := e.Exchange(t.Context(), link.Exchange{Worker: w, Reports: []link.Report{success(next, `{"n": 1}`)}, Free: 1})
+		if err != nil || len(got) != 1 {
+			t.Fatalf("claimed %v, %v; want a step", got, err)
+		}
+		if next = got[0]; next.Step.Ord.Node() != node {
+			t.Errorf("claimed step %d, want that of the highest priority, %d", next.Step.Ord.Node(), node)
+		}
+	}
+	if early == 0 {
+		t.Error("nothing was decided early")
+	}
 }

@@ -71,7 +71,7 @@ type tx struct {
 	full        []rowkey.Route // routes for which a submission has found no slot
 	unserved    int            // jobs that lent slots could have taken
 
-	ended            store.Changes // what was written early
+	ended            store.Changes // what was decided early
 	sealed, branched int           // of the entries and of counted: the first so many are sealed, and folded
 
 	command int // counts commands, to identify the first touch of a record by each
@@ -138,11 +138,12 @@ func (t *tx) definition(key rowkey.Definition) (*workflow.Definition, error) {
 // newTx returns a transaction on the facts of a query, which uses l. made is about how many jobs it
 // will create.
 func newTx(q *store.Query, f *store.Facts, made int, l list) *tx {
-	more := 0 // of early facts: what will be claimed
+	more := 0 // of early facts: about what will be claimed, as many as are reported
 	if f.Claims == nil {
 		for i := range q.Claims {
 			more += q.Claims[i].Limit
 		}
+		more = min(more, len(f.Jobs))
 	}
 	t := &tx{
 		facts: f, asked: asked{q: q}, now: f.Now,
@@ -696,10 +697,10 @@ func (t *tx) work(c *store.Changes) error {
 			c.Steps = append(c.Steps, store.Update[*pawl.Step]{Record: h.record, Was: h.was})
 		}
 	}
+	c.Jobs, c.Steps = append(c.Jobs, t.ended.Jobs...), append(c.Steps, t.ended.Steps...)
 	// All writers lock the rows of a commit in the same order.
 	slices.SortFunc(c.Jobs, func(a, b store.Update[*pawl.Job]) int { return cmp.Compare(a.Record.Key(), b.Record.Key()) })
 	slices.SortFunc(c.Steps, func(a, b store.Update[*pawl.Step]) int { return a.Record.Compare(b.Record.StepKey) })
-	c.Jobs, c.Steps = append(c.Jobs, t.ended.Jobs...), append(c.Steps, t.ended.Steps...)
 	return err
 }
 

@@ -202,9 +202,13 @@ func exactly(param int, statement string) string {
 const whatIsStale = "pawl: a row has changed since it was read, or an idempotency key is in use; the transaction begins anew"
 
 // counted returns an expression that is null if there are as many rows as it says. Otherwise it fails with
-// codeStale, since whatIsStale is no date.
-func counted(rows string) string {
-	return fmt.Sprintf("(case when count(*) = %s then null else '%s' end)::date", rows, whatIsStale)
+// codeStale.
+func counted(rows string) string { return provided("count(*) = "+rows, whatIsStale) }
+
+// provided returns an expression that is null if the condition is true. Otherwise it fails with codeStale, since
+// the message is no date.
+func provided(condition, message string) string {
+	return fmt.Sprintf("(case when %s then null else '%s' end)::date", condition, message)
 }
 
 // found looks up the rows of a table by the keys in the parameters, and joins them by place.

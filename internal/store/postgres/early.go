@@ -59,10 +59,13 @@ func (db *DB) writeEarly(r *reading, p *pipe) error {
 // wait until the driver notices that. Linux gives a Unix socket 208 KiB by default.
 const maxEarly = 128 << 10
 
-// encodeEarly prepares early changes, or returns nil if some cannot be written now: one that is not
-// among the narrow updates, which verify what they write, and one that cannot be encoded, or if they
-// are too large. The rows that are not changed are verified with the rest.
+// encodeEarly prepares early changes for the server. It returns nil if they are too large, if one cannot
+// be encoded, or if one is not among the narrow updates, which verify what they write: then all are
+// written at the end.
 func (db *DB) encodeEarly(r *reading, ch *store.Changes) *writing {
+	if outputs(ch) > maxEarly {
+		return nil
+	}
 	w := &writing{room: r.room, alike: &db.alikeStatements}
 	w.add(inReading)
 	others := len(w.moveJobs(r, ch.Jobs)) + len(w.moveSteps(r, ch.Steps))
@@ -77,6 +80,17 @@ func (db *DB) encodeEarly(r *reading, ch *store.Changes) *writing {
 		return nil
 	}
 	return w
+}
+
+// outputs returns how many bytes the outputs of the changes are.
+func outputs(ch *store.Changes) (n int) {
+	for _, u := range ch.Jobs {
+		n += len(u.Record.Output)
+	}
+	for _, u := range ch.Steps {
+		n += len(u.Record.Output)
+	}
+	return n
 }
 
 // early notes whether a cached row was written early.

@@ -142,11 +142,11 @@ func (r narrowRows) at(p place, v xid) {
 
 // A foundRow is a row as it was when it was read or cached.
 type foundRow[R any] struct {
-	place   place // unless it is cached
-	xid     xid   // 0: not known
-	cached  bool
-	written bool       // early,
-	head    audit.Hash // with this end of its trail
+	place   place      // unless it is cached
+	xid     xid        // 0: not known
+	cached  bool       // it was not read: its version is still to be verified
+	written bool       // early
+	head    audit.Hash // of the trail, as it was written early
 	was     R          // without bodies
 }
 

@@ -77,7 +77,7 @@ select ` + names("s", stepTable.plain) + `, place from (select job, ord from k o
 	limitRecalled = &statement{"limit_recalled", "set local lock_timeout = '" + recalledWait + "'"}
 
 	// inReading fails unless the transaction that has set this limit is under way.
-	inReading = &statement{"in_reading", "select 1 / (current_setting('lock_timeout') = '" + recalledWait + "')::int"}
+	inReading = &statement{"in_reading", "select " + provided("current_setting('lock_timeout') = '"+recalledWait+"'", "pawl: the transaction was not begun, so nothing of it is written")}
 
 	takeKeys = &statement{"take_keys", `with u as materialized (
   select workspace, key, case when pg_try_advisory_lock_shared(` + lockOf("") + `) then pg_advisory_unlock_shared(` + lockOf("") + `) else false end as free
