@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -30,7 +31,7 @@ type Deployment struct {
 	Rate       float64 // of all submitters together; 0: as fast as they can
 	Payload    int
 	Kinds      int
-	Batch      int  // jobs in one submission; 0: as many as suit the system
+	Batch      int  // jobs in one submission; 0: 1000
 	Backlog    bool // the workers begin when all is submitted
 	Submission bool // what is measured is the submission; the workers begin after it
 	HTTP       bool // jobs are submitted by a client of a server
@@ -125,7 +126,7 @@ func (d *Deployed) startAll(ctx context.Context, role Role, n int) error {
 			jobs += d.Jobs % n
 		}
 		err := d.start(Task{Role: role, Capacity: d.Capacity, Jobs: jobs, Rate: d.Rate / float64(n), Payload: d.Payload, Kinds: d.Kinds,
-			Batch: d.Batch, HTTP: d.HTTP, Server: d.server, Active: d.Active})
+			Batch: cmp.Or(d.Batch, 1000), HTTP: d.HTTP, Server: d.server, Active: d.Active})
 		if err != nil {
 			return err
 		}

@@ -147,7 +147,7 @@ func TestWarmUp(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				cold, warm, all := 0, 0, 0
-				err := bench.Pace(t.Context(), bench.Task{Jobs: c.jobs, Rate: c.rate}, 10, func(due []int64) error {
+				err := bench.Pace(t.Context(), bench.Task{Jobs: c.jobs, Rate: c.rate, Batch: 10}, func(due []int64) error {
 					for _, at := range due {
 						all++
 						switch {

@@ -23,7 +23,7 @@ type Task struct {
 	Rate     float64 `json:"rate,omitempty"`     // jobs in a second; 0: one batch after the other
 	Payload  int     `json:"payload,omitempty"`  // bytes of the input and of the output
 	Kinds    int     `json:"kinds,omitempty"`    // workflows, of which jobs are made in turn
-	Batch    int     `json:"batch,omitempty"`    // jobs in one submission; 0: as many as suit the system
+	Batch    int     `json:"batch,omitempty"`    // up to how many jobs one submission has
 	HTTP     bool    `json:"http,omitempty"`     // of a server: it serves clients
 	Server   string  `json:"server,omitempty"`   // URL of a server to submit to; "": the database
 	Active   bool    `json:"active,omitempty"`   // of a worker: it evaluates, too
@@ -144,13 +144,13 @@ func (h *Hand) report(out io.Writer, orders *bufio.Scanner) {
 // seconds. A fifth of the jobs at most are left out.
 const warmUp = 500 * time.Millisecond
 
-// Pace submits n jobs in batches of at most size: one after the other, or with a rate those that
-// are due. submit gets the times at which they were due, each 0 without a rate, and negative of
+// Pace submits the jobs of a task in batches: one after the other, or with a rate those that are
+// due. submit gets the times at which they were due, each 0 without a rate, and negative of
 // those in the warm-up.
-func Pace(ctx context.Context, t Task, size int, submit func(due []int64) error) error {
+func Pace(ctx context.Context, t Task, submit func(due []int64) error) error {
 	begun, cold := time.Now(), min(int(t.Rate*warmUp.Seconds()), t.Jobs/5)
 	for done := 0; done < t.Jobs; {
-		n := min(size, t.Jobs-done)
+		n := min(t.Batch, t.Jobs-done)
 		if t.Rate > 0 {
 			now := time.Since(begun).Seconds()
 			n = min(n, int(now*t.Rate)+1-done)

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,7 +78,7 @@ func (p *pawlPart) Go(ctx context.Context) (err error) {
 		p.worker, err = worker.Start(context.WithoutCancel(ctx), p.engine, worker.Config{Capacity: p.Capacity, Handlers: map[string]worker.Handler{"noop": p.handle}})
 		return err
 	case Submitter:
-		return Pace(ctx, p.Task, cmp.Or(p.Batch, 200), p.submit(ctx))
+		return Pace(ctx, p.Task, p.submit(ctx))
 	}
 	return nil
 }

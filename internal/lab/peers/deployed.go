@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -215,7 +214,7 @@ func (p *riverPart) Go(ctx context.Context) error {
 		return p.Start(ctx)
 	}
 	body := bench.Body(p.Payload)
-	return bench.Pace(ctx, p.Task, cmp.Or(p.Batch, submitBatch), func(due []int64) error { return p.insert(ctx, due, body) })
+	return bench.Pace(ctx, p.Task, func(due []int64) error { return p.insert(ctx, due, body) })
 }
 
 // Close implements bench.Part. A client that has not been started cannot be stopped.
