@@ -30,8 +30,9 @@
 // in turn over what the earlier ones changed, and writes once. A refused command is undone
 // and fails alone. If a command reads something that its query did not name, the tx refuses
 // the command with an error that names it, so "there is none" and "was not asked for" are
-// never confused. The query of a decision comes from its read set (reads.go). Reports may be decided,
-// and what they end may be written, before the store has read what is claimed (early.go).
+// never confused. The query of a decision comes from its read set (reads.go). Reports may be
+// decided, and what they end may be written, before the store has read what is claimed
+// (early.go).
 //
 // # Types
 //

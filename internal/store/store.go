@@ -150,8 +150,9 @@ type Query struct {
 	// Early, if there is one, may be called before decide, with facts that lack what is claimed, and
 	// all workers; their clock is about that of the database. It returns changes of jobs and steps to be
 	// written while claims are read, or nil. Then decide is called with the same facts, completed,
-	// and returns these changes, which it leaves as they are, among the others. If the facts were
-	// outdated, it may be called again, with other facts, before decide is.
+	// and returns these changes, which it leaves as they are, among the others. If decide is called
+	// with other facts, because these were outdated or the transaction failed, nothing of the early changes
+	// counts; Early may be called with them before.
 	Early func(*Facts) *Changes
 }
 

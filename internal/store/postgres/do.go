@@ -91,8 +91,8 @@ func mayBeOutdated(err error) bool {
 	return errors.Is(err, store.ErrStale) || code(err) == codeLockTimeout
 }
 
-// begin opens a transaction and reads what q asks for. A failure here comes before any
-// decision and is retried.
+// begin opens a transaction and reads what q asks for. A failure here comes before decide is called
+// and is retried; what was decided early is discarded.
 func (db *DB) begin(ctx context.Context, q *store.Query) (*pgxpool.Conn, *reading, error) {
 	silent := 0
 	for attempt := 1; ; attempt++ {

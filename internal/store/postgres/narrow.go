@@ -193,7 +193,7 @@ func (r *reading) foundJob(c *cursor) *pawl.Job {
 
 func (r *reading) foundStep(c *cursor) *pawl.Step {
 	s, at := stepTable.read(c), c.place()
-	if f := r.steps[s.StepKey]; f == nil || !f.cached {
+	if f := r.steps[s.StepKey]; f == nil || !f.cached && !f.written {
 		r.steps[s.StepKey] = r.room.step(foundRow[pawl.Step]{was: *s, place: at})
 	}
 	return s

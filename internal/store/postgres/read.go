@@ -105,8 +105,8 @@ const (
 	// caller tries it twice at most: among others, and alone.
 	keyWait = "500ms"
 
-	// recalledWait is how long a transaction waits for a row that it recalled. It is an odd number, so
-	// that it is no default of a server or a user: see inReading.
+	// recalledWait is how long a transaction waits for a row that it recalled. It is an unusual
+	// value, so that it is no default of a server or a user: see inReading.
 	recalledWait = "51ms"
 
 	someKeys = "unnest($1::text[], $2::text[]) as u(workspace, key)"
